@@ -1,4 +1,4 @@
-"""Tables of the output of fio for pandas: JSON, JSON+ and log files."""
+"""pandas tables of the output of fio: results in JSON or JSON+, and log files."""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -29,9 +29,12 @@ _MODULES |= dict.fromkeys(("log_bins", "log_samples"), "fio_parser_json.logs")
 
 
 def __getattr__(name: str) -> object:
-    """Import a table function on first use.
+    """Return a table function such as `jobs`, imported on first use.
 
     Reading documents therefore does not import pandas.
+
+    Raises:
+        AttributeError: The package has no such table function.
     """
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

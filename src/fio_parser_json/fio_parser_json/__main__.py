@@ -1,4 +1,4 @@
-"""The command `fio-parser-json`, which prints output of fio as CSV."""
+"""The command `fio-parser-json`, which prints a table of fio output as CSV."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _TABLES = ("jobs", "latency-bins", "sync-latencies", "disk-util", "log-samples",
 
 
 def main() -> None:
-    """Print the table that the command line asks for.
+    """Print the table that the command line asks for, as CSV on standard output.
 
-    The exit status is 2 for wrong usage, and 1 if a source cannot be read, also if it was skipped.
+    Ends the process. The exit status is 0 if all sources were read, 1 if a source could not be read (also with
+    ``--skip``), and 2 for wrong usage.
     """
     parser = argparse.ArgumentParser(
         prog="fio-parser-json",

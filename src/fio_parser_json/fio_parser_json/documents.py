@@ -1,4 +1,7 @@
-"""Decoding of the JSON output of fio, with the standard library only."""
+"""Decoding of the JSON output of fio, with the standard library only.
+
+A document is the JSON object with the results of a run. Its source is the file or text that contains the document.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +32,21 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 class FioParseError(ValueError):
     """The error raised for text that is not complete, valid output of fio.
 
-    The message names the source, the place and the problem. Where the cause is likely, such as a killed fio, the
-    message names the cause, too.
+    The message consists of the source, the place and the problem. If there is a likely cause, such as a killed fio, the
+    problem names the cause.
 
     Attributes:
         source: Name of the file or text.
         place: Line and column (``line 12, column 3``) or a JSON path (``jobs[2].read.iops``); empty if the error
-            concerns the whole source.
+            concerns the entire source.
         problem: What is wrong at the place.
     """
 
     def __init__(self, source: str, place: str, problem: str) -> None:
-        """Join source, place and problem to the message."""
+        """Store the three parts, and join those that are not empty to the message.
+
+        The separator is a colon and a space.
+        """
         super().__init__(": ".join(part for part in (source, place, problem) if part))
         self.source = source
         self.place = place
@@ -49,18 +55,19 @@ class FioParseError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A JSON document of fio, the result of a run.
+    """A JSON document of fio: the results of one run.
 
     With ``--status-interval``, fio also writes documents with intermediate results.
 
     Attributes:
         source: Name of the file or text that contains the document.
         index: Position of the document in the source, from 0.
-        data: The decoded top-level object. Values of nan and inf are None.
-        preamble: The text that fio printed before the document: notes, ETA lines, ``fio: ...`` messages.
+        data: The decoded top-level object. Numbers that fio wrote as nan or inf are None.
+        preamble: The text that fio printed before the document, since the previous document: notes, ETA lines,
+            ``fio: ...`` messages.
         trailer: The text after the last document of the source; empty for all other documents.
-        jobs: The objects in ``jobs`` or, in client mode, in ``client_stats``. The summary "All clients", which
-            ``fio --client`` adds for several servers, is not a job and is left out.
+        jobs: The objects in ``jobs`` or, in client mode, in ``client_stats``. With several servers, ``fio --client``
+            adds the sum over all servers as a job named "All clients". This sum is left out.
     """
 
     source: str
@@ -75,27 +82,34 @@ def read_documents(path: str | os.PathLike[str]) -> list[Document]:
     """Return all documents in a file with the output of fio.
 
     Args:
-        path: The file: written by fio, or redirected standard output. Its encoding is UTF-8, or UTF-16 with a byte
-            order mark, as Windows PowerShell writes it. Invalid bytes become U+FFFD.
+        path: The file that fio has written, or to which its standard output was redirected. The encoding is UTF-8, or
+            UTF-16 with a byte order mark (Windows PowerShell). Invalid bytes become U+FFFD.
 
     Returns:
-        At least one document, in the order of the file. ``--status-interval`` writes several.
+        The documents in the order of the file, at least one. With ``--status-interval``, fio writes several.
 
     Raises:
-        FioParseError: As for `parse_documents`. Its ``source`` is the path.
+        FioParseError: The text is not complete, valid output of fio, see `parse_documents`. Its ``source`` is the path.
         OSError: The file cannot be read.
     """
     return parse_documents(as_text(Path(path).read_bytes()), os.fspath(path))
 
 
 def as_text(content: bytes) -> str:
-    """Decode the output of fio as UTF-8, or as UTF-16 with a byte order mark."""
+    """Decode the output of fio as UTF-8, or as UTF-16 with a byte order mark.
+
+    Invalid bytes become U+FFFD.
+    """
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     return content.decode(encoding, errors="replace")
 
 
 def document_of_mapping(data: Mapping[str, Any], source: str) -> Document:
-    """Return the document for an already decoded result.
+    """Return the document for a result of fio that is already decoded.
+
+    Args:
+        data: The top-level object, as ``json.load`` returns it.
+        source: Name of the result, for messages and `Document.source`.
 
     Raises:
         FioParseError: The mapping is not a result of fio.
@@ -107,18 +121,20 @@ def document_of_mapping(data: Mapping[str, Any], source: str) -> Document:
 
 
 def parse_documents(text: str, source: str) -> list[Document]:
-    """Return all documents of fio in a text. Other text may surround each document.
+    """Return all documents of fio in a text.
+
+    Other text, such as messages of fio, may be before, between and after the documents.
 
     Args:
         text: The output of fio.
-        source: Name of the text, for messages.
+        source: Name of the text, for messages and `Document.source`.
 
     Returns:
-        At least one document, in the order of the text.
+        The documents in the order of the text, at least one.
 
     Raises:
-        FioParseError: The text is empty, contains no JSON or only JSON of other programs, or any document in it is
-            truncated or malformed. Complete documents before a truncated one are not returned either.
+        FioParseError: The text is empty, or contains no document, or any document in it is truncated or malformed.
+            Complete documents before a truncated one are not returned either.
     """
     if not text.strip("\0 \t\r\n"):
         state = "empty" if not text else "blank"
@@ -162,7 +178,20 @@ def parse_documents(text: str, source: str) -> list[Document]:
 
 
 def _decode(text: str, start: int) -> tuple[dict[str, Any], int]:
-    """Return the JSON object that begins at ``start``, and the position of its end."""
+    """Decode the JSON object that begins at a position in a text.
+
+    Bare numbers such as ``nan`` and ``-inf``, which JSON does not allow, are decoded as None.
+
+    Args:
+        text: The text.
+        start: Position of the opening brace.
+
+    Returns:
+        The object, and the position after its closing brace.
+
+    Raises:
+        json.JSONDecodeError: The object is truncated or malformed.
+    """
     value: dict[str, Any]
     try:
         value, end = _DECODER.raw_decode(text, start)
@@ -184,7 +213,18 @@ def _decode(text: str, start: int) -> tuple[dict[str, Any], int]:
 
 
 def _jobs(data: dict[str, Any], source: str, label: str) -> list[dict[str, Any]]:
-    """Return the jobs of a document, after checking that they are a list of objects."""
+    """Return the jobs of a document, after checking that they are a list of objects.
+
+    The summary "All clients" of client mode is left out.
+
+    Args:
+        data: The top-level object of the document.
+        source: Name of the source, for messages.
+        label: Text before the place in messages, such as ``document 1: ``.
+
+    Raises:
+        FioParseError: There are no jobs, or they are not a list of objects.
+    """
     key = "jobs" if "jobs" in data else "client_stats"
     if key not in data:
         problem = 'there is neither "jobs" nor "client_stats"; this is not a complete result of fio'
@@ -202,9 +242,14 @@ def _jobs(data: dict[str, Any], source: str, label: str) -> list[dict[str, Any]]
 
 
 def _ends_in_opening(text: str, tail: int) -> bool:
-    """Return whether the text ends within the beginning of a document.
+    """Return whether the text ends within the first characters of a document.
 
-    The document must begin at the start of a line.
+    Such an end, for example ``{ "fio ver``, is the beginning of a truncated document. It must be at the start of a
+    line.
+
+    Args:
+        text: The text.
+        tail: Position after the last complete document.
     """
     start = text.rfind("{", tail)
     if start < 0 or text[text.rfind("\n", 0, start) + 1 : start].strip():
@@ -213,7 +258,7 @@ def _ends_in_opening(text: str, tail: int) -> bool:
 
 
 def json_type(value: object) -> str:
-    """Return the JSON type of a decoded value with its article, for messages."""
+    """Return the JSON type of a decoded value with its article, such as ``a list``."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 
@@ -238,7 +283,13 @@ def _decoding_error(
 ) -> FioParseError:
     """Return the error for a document that cannot be decoded.
 
-    ``complete`` is the number of documents before it.
+    It says that the document is truncated if the problem is at the end of the text, and otherwise that it is invalid.
+
+    Args:
+        text: The text that contains the document.
+        source: Name of the text.
+        error: The error of the decoder.
+        complete: Number of complete documents before this one.
     """
     if isinstance(error, RecursionError):
         return FioParseError(source, "", "the JSON is nested too deeply for output of fio")
@@ -251,9 +302,12 @@ def _decoding_error(
 
 
 def _no_document_error(text: str, source: str, foreign: int | None) -> FioParseError:
-    """Return the error for a text without a document.
+    """Return the error for a text without a document of fio.
 
-    ``foreign`` is the position of other JSON in the text.
+    Args:
+        text: The text.
+        source: Name of the text.
+        foreign: Position of a JSON object of another program in the text; None if there is none.
     """
     if foreign is not None:
         return FioParseError(source, _place(text, foreign), _NOT_FIOS)

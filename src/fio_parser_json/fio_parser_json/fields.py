@@ -1,4 +1,7 @@
-"""Access to the fields of fio documents, for all versions of fio."""
+"""Access to the fields of fio documents, the same for all versions of fio.
+
+The names and units of fields have changed between versions. The functions of this module hide these differences.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ DIRECTIONS = ("read", "write", "trim", "mixed")
 
 
 class Fields:
-    """A JSON object of a document, with typed access to its fields.
+    """A JSON object in a document of fio, with typed access to its fields.
 
-    A missing or null field is None.
+    The methods raise FioParseError if the value of a field has another type than they return.
 
     Attributes:
         document: The document that contains the object.
-        place: The path of the object in the document, such as ``jobs[0].read``.
+        place: JSON path of the object in the document, such as ``jobs[0].read``; empty for the top level.
         fields: The decoded object.
     """
 
@@ -31,18 +34,24 @@ class Fields:
         self.fields = fields
 
     def child(self, key: str) -> Fields:
-        """Return the object in a field; an empty object if the field is missing."""
+        """Return the object in a field.
+
+        If the field is missing or null, an object without fields is returned.
+        """
         return Fields(self.document, self._path(key), self._typed(key, dict, "an object") or {})
 
     def real(self, key: str, scale: int = 1) -> float | None:
-        """Return the number in a field, multiplied by ``scale``."""
+        """Return the number in a field, multiplied by ``scale``.
+
+        Returns None if the field is missing or null.
+        """
         value: float | None = self._typed(key, (int, float), "a number")
         return None if value is None else value * scale
 
     def integer(self, key: str, scale: int = 1) -> int | None:
-        """Return the number in a field, multiplied by ``scale`` and rounded.
+        """Return the number in a field, multiplied by ``scale`` and then rounded.
 
-        Returns None if the number exceeds 64 bits.
+        Returns None if the field is missing or null, or if the product does not fit into a signed integer of 64 bits.
         """
         value = self.real(key, scale)
         # without samples, some versions write the initial value of a minimum, 2**64 - 1
@@ -51,12 +60,15 @@ class Fields:
         return round(value)
 
     def text(self, key: str) -> str | None:
-        """Return the string in a field."""
+        """Return the string in a field, or None if the field is missing or null."""
         value: str | None = self._typed(key, str, "a string")
         return value
 
     def objects(self, key: str) -> list[Fields]:
-        """Return the list of objects in a field; an empty list if the field is missing."""
+        """Return the list of objects in a field.
+
+        If the field is missing or null, the list is empty.
+        """
         found = []
         for number, value in enumerate(self._typed(key, list, "a list") or []):
             if not isinstance(value, dict):
@@ -74,27 +86,46 @@ class Fields:
         return f"{self.place}.{key}" if self.place else key
 
     def wrong(self, key: str, expected: str, found: object) -> FioParseError:
-        """Return the error for a field of the wrong type."""
+        """Return the error for a field whose value has the wrong type.
+
+        Args:
+            key: Name of the field.
+            expected: The expected type with its article, such as "a list".
+            found: The value of the field.
+        """
         return self.error(self._path(key), f"expected {expected}, found {json_type(found)}")
 
     def error(self, place: str, problem: str) -> FioParseError:
-        """Return the error for a problem at a path of this document."""
+        """Return the error for a problem in this document.
+
+        Args:
+            place: JSON path of the problem, such as ``jobs[0].read``.
+            problem: What is wrong there.
+        """
         label = f"document {self.document.index}: " if self.document.index else ""
         return FioParseError(self.document.source, label + place, problem)
 
 
 def jobs_of(document: Document) -> Iterator[tuple[int, Fields]]:
-    """Yield the position and the fields of each job of a document."""
+    """Yield position and object of each job of a document.
+
+    Positions are counted from 0 in `Document.jobs`.
+    """
     key = "jobs" if "jobs" in document.data else "client_stats"
     for number, fields in enumerate(document.jobs):
         yield number, Fields(document, f"{key}[{number}]", fields)
 
 
 def directions(document: Document) -> Iterator[tuple[int, Fields, str, Fields]]:
-    """Yield each direction of each job.
+    """Yield the directions (read, write, trim) of all jobs of a document.
+
+    With ``unified_rw_reporting=1``, the only direction of a job is ``mixed``.
 
     Yields:
-        Position of the job, its fields, name of the direction, and its fields.
+        Position of the job, object of the job, name of the direction, and object of the direction.
+
+    Raises:
+        FioParseError: A job has no direction.
     """
     for number, job in jobs_of(document):
         # with unified_rw_reporting=both, "mixed" repeats the I/Os of the other directions
@@ -109,24 +140,31 @@ def version_of(top: Fields) -> tuple[int, int] | None:
     """Return the version of fio that wrote a document, such as ``(3, 33)``.
 
     Returns None if the document does not contain the version.
+
+    Args:
+        top: The top level of the document.
     """
     match = re.search(r"(\d+)\.(\d+)", top.text("fio version") or "")
     return (int(match[1]), int(match[2])) if match else None
 
 
 def sampled(statistics: Fields, count: str) -> bool:
-    """Return whether a statistic has samples, by its field ``count``.
+    """Return whether fio took any samples for a statistic.
 
-    Versions that do not write the field (``N``: before 3.18) are assumed to have samples.
+    Args:
+        statistics: The object that contains the statistic.
+        count: Name of the field with the number of samples. If the field is missing, samples are assumed, because older
+            versions do not write it (``N``: fio before 3.18).
     """
     return statistics.integer(count) != 0
 
 
 def latencies(direction: Fields) -> Iterator[tuple[str, Fields, int]]:
-    """Yield the latencies slat, clat and lat of a direction.
+    """Yield the submission, completion and total latency of a direction.
 
     Yields:
-        Name, fields, and the factor from their unit to nanoseconds.
+        Name (``slat``, ``clat`` or ``lat``), object with the statistics, and the factor from their unit to nanoseconds:
+        1, or 1000 for microseconds (fio before 3.0). The object is empty if fio did not write this latency.
     """
     for latency in LATENCIES:
         if f"{latency}_ns" not in direction.fields and latency in direction.fields:
@@ -136,10 +174,15 @@ def latencies(direction: Fields) -> Iterator[tuple[str, Fields, int]]:
 
 
 def clat_is_lat(top: Fields, options: dict[str, str]) -> bool:
-    """Return whether ``clat_ns`` contains the histogram of lat.
+    """Return whether the histogram in ``clat_ns`` is of total latencies.
 
-    fio 3.1 to 3.12 keep a single histogram. It contains total latencies if lat_percentiles is on or
-    clat_percentiles is off. These versions write its percentiles (fio 3.1 its bins, too) into clat_ns in any case.
+    fio 3.1 to 3.12 keep a single histogram for each direction. It counts total latencies (lat) instead of completion
+    latencies (clat) if the option lat_percentiles is on or clat_percentiles is off. These versions nevertheless write
+    the percentiles of the histogram into ``clat_ns``. fio 3.1 also writes its bins there.
+
+    Args:
+        top: The top level of the document, which contains the version of fio.
+        options: The options of the job, as returned by `options_of`.
     """
     version = version_of(top)
     if version is None or not (3, 1) <= version < (3, 13):
@@ -153,8 +196,17 @@ def percentiles_of(
 ) -> Iterator[tuple[tuple[int, float], int | None]]:
     """Yield the latency percentiles of a direction.
 
+    Args:
+        top: The top level of the document.
+        direction: The object of the direction.
+        options: The options of the job, as returned by `options_of`.
+
     Yields:
-        The index in `LATENCIES` with the percentile, and the value in ns.
+        A key and a value. The key is the index of the latency in `LATENCIES` and the percentile, such as ``(1, 99.9)``
+        for clat. The value is in ns, or None if fio wrote no valid number.
+
+    Raises:
+        FioParseError: A percentile is not a number from 0 to 100.
     """
     moved = clat_is_lat(top, options)
     for latency, statistics, scale in latencies(direction):
@@ -180,13 +232,18 @@ _PLAT_CONSTANTS = frozenset({_PLAT_BITS, "FIO_IO_U_PLAT_VAL", "FIO_IO_U_PLAT_NR"
 
 
 def bins_of(histogram: Fields, scale: int) -> tuple[list[int], list[int]]:
-    """Return the non-empty bins of a histogram: latencies in ns, and counts.
-
-    The latencies ascend.
+    """Return the non-empty bins of a latency histogram.
 
     Args:
         histogram: The object ``bins`` of a latency.
         scale: Factor from the unit of the bins to nanoseconds.
+
+    Returns:
+        The latencies of the bins in ns, in ascending order, and the number of I/Os in each bin. Both lists are empty if
+        there is no histogram.
+
+    Raises:
+        FioParseError: A bin is invalid.
     """
     entries = histogram.fields
     bits, limit = 0, _LARGEST
@@ -215,7 +272,13 @@ def bins_of(histogram: Fields, scale: int) -> tuple[list[int], list[int]]:
 
 
 def _invalid_bin(histogram: Fields, entries: dict[str, Any], limit: int) -> FioParseError:
-    """Return the error for the first invalid bin of a histogram."""
+    """Return the error for the first invalid bin of a histogram.
+
+    Args:
+        histogram: The object ``bins`` of a latency.
+        entries: Its bins: counts by name.
+        limit: The names of valid bins are whole numbers below this limit.
+    """
     for key, value in entries.items():
         if not key.isdecimal() or len(key) > 19 or int(key) >= limit:
             return histogram.error(f"{histogram.place}.{key}", "expected a latency as the name of a bin")
@@ -225,13 +288,13 @@ def _invalid_bin(histogram: Fields, entries: dict[str, Any], limit: int) -> FioP
 
 
 def plat_index_to_value(index: int, bits: int) -> int:
-    """Return the latency of a bin by its index.
+    """Return the latency of a histogram bin: the middle of its range.
 
-    This is ``plat_idx_to_val`` in ``stat.c`` of fio.
+    This is the function ``plat_idx_to_val`` in ``stat.c`` of fio. The unit is that of the histogram.
 
     Args:
-        index: Index of the bin.
-        bits: Base-2 logarithm of the number of bins for each power of two (``FIO_IO_U_PLAT_BITS``).
+        index: Index of the bin, from 0.
+        bits: Base-2 logarithm of the number of bins for each power of two (``FIO_IO_U_PLAT_BITS`` in fio).
     """
     if index < 2 << bits:
         return index
@@ -241,9 +304,13 @@ def plat_index_to_value(index: int, bits: int) -> int:
 
 
 def options_of(top: Fields, job: Fields) -> dict[str, str]:
-    """Return the options of a job.
+    """Return the options of a job as text, by name.
 
-    The options of the job override global options.
+    An option of the job overrides the global option of the same name. An option without a value is "".
+
+    Args:
+        top: The top level of the document, which contains the global options.
+        job: The object of the job.
     """
     merged: dict[str, str] = {}
     for options in (_global_options(top, job), job.child("job options")):

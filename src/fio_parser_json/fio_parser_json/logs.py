@@ -30,9 +30,10 @@ def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Ski
     """Return a table of bandwidth, IOPS and latency logs, one row per line.
 
     Args:
-        sources: Files named ``*_bw.1.log``, ``*_iops.1.log``, ``*_lat.1.log``, ``*_slat.1.log`` or ``*_clat.1.log``
-            (without a number with ``per_job_logs=0``), folders (all such files below them), globs or open files.
-        errors: ``"raise"`` an error for the first source that cannot be read, or ``"skip"`` such sources.
+        sources: Files named ``*_bw.1.log``, ``*_iops.1.log``, ``*_lat.1.log``, ``*_slat.1.log`` or ``*_clat.1.log``,
+            folders (all such files below them), globs or open files. The number is the number of the job. With
+            ``per_job_logs=0``, the names have no number.
+        errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
         skipped: A list to which skipped sources are appended.
 
     Returns:
@@ -43,17 +44,17 @@ def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Ski
         - ``job``: the number of the job, from 1; NA with ``per_job_logs=0``.
         - ``time_ms``: time since the start of the job; since 1970 with ``log_unix_epoch``.
         - ``direction``: ``read``, ``write`` or ``trim``.
-        - ``value``: bytes per second (``bw``), I/Os per second (``iops``) or nanoseconds (latencies). Latencies of
-          fio before 3.0 are in microseconds; the file does not contain the version. With ``log_avg_msec``, each
-          line is the mean of an interval, or its maximum with ``log_max_value``. Otherwise each line is one I/O:
-          ``value`` is then 1 for ``iops``, and the block size divided by the latency for ``bw``.
+        - ``value``: bytes per second (``bw``), I/Os per second (``iops``) or nanoseconds (latencies). Latencies of fio
+          before 3.0 are in microseconds, and are not converted, because the file does not contain the version. With
+          ``log_avg_msec``, a line is the mean of an interval (with ``log_max_value`` its maximum). Otherwise a line is
+          a single I/O: ``value`` is then 1 for ``iops``, and the block size divided by the latency for ``bw``.
         - ``bs_bytes``: size of the I/O; 0 for a mean.
         - ``offset_bytes``: offset of the I/O with ``log_offset``; otherwise NA.
-        - ``priority``: 1 for an I/O of high priority, or the complete value with ``log_prio``; NA in logs of older
-          versions.
+        - ``priority``: with ``log_prio``, the complete value of the I/O priority. Otherwise 1 for an I/O of high
+          priority, and 0 for others. NA in logs of older versions.
 
     Raises:
-        FioParseError: The name or a line is not valid for such a log.
+        FioParseError: The name of a file is not the name of such a log, or a line is invalid.
         OSError: A file cannot be read.
     """
     columns = {"source": "string", "log": "string", "job": "Int64", "time_ms": "Int64", "value": "Int64"}
@@ -64,25 +65,27 @@ def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Ski
 def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
     """Return a table of latency histogram logs, one row per non-empty bin.
 
+    With ``write_hist_log``, fio writes a line with the histogram of each interval.
+
     Args:
         sources: Files named ``*_clat_hist.1.log``, folders (all such files below them), globs or open files.
-        errors: ``"raise"`` an error for the first source that cannot be read, or ``"skip"`` such sources.
+        errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
         skipped: A list to which skipped sources are appended.
 
     Returns:
-        A frame with these columns; bins ascend within a line of the log:
+        A frame with these columns. Bins ascend within a line of the log.
 
         - ``source``: the path.
         - ``job``: the number of the job, from 1; NA with ``per_job_logs=0``.
         - ``time_ms``: end of the interval, since the start of the job.
         - ``direction``: ``read``, ``write`` or ``trim``.
         - ``bs_bytes``: block size of the line.
-        - ``bin_ns``: middle of the bin, as in `latency_bins`; with ``log_hist_coarseness`` the middle of the range
-          of the merged bins.
+        - ``bin_ns``: middle of the bin, as in `latency_bins`. With ``log_hist_coarseness``, fio merges adjacent bins,
+          and this is the middle of their common range.
         - ``count``: number of I/Os in the bin during the interval.
 
     Raises:
-        FioParseError: The name or a line is not valid for such a log.
+        FioParseError: The name of a file is not the name of such a log, or a line is invalid.
         OSError: A file cannot be read.
     """
     columns = {"source": "string", "job": "Int64", "time_ms": "Int64", "direction": "string", "bs_bytes": "Int64"}
@@ -91,15 +94,24 @@ def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skippe
 
 
 def _joined(parts: Iterable[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
-    """Return the concatenation of tables, with these columns and types."""
+    """Concatenate tables, and convert their columns.
+
+    Args:
+        parts: The tables; there may be none.
+        columns: The columns of the result in their order, with their types.
+    """
     nothing = pd.DataFrame(columns=list(columns), dtype=object)
     return pd.concat([*parts] or [nothing], ignore_index=True)[list(columns)].astype(columns)
 
 
 def _kind(item: Item) -> tuple[str, int | None]:
-    """Return the kind of a log, and the number of its job.
+    """Return the kind of a log and the number of its job, from the file name.
 
-    Both come from the file name. The kind is ``bw`` or ``clat_hist``, for example.
+    Returns:
+        The kind, such as ``bw`` or ``clat_hist``, and the number of the job; None with ``per_job_logs=0``.
+
+    Raises:
+        FioParseError: The name is not the name of a log of fio.
     """
     match = _NAME.search(item.name)
     if match is None:
@@ -115,11 +127,14 @@ def _kind(item: Item) -> tuple[str, int | None]:
 def _parsed(item: Item, direction_field: int) -> tuple[np.ndarray, list[list[str]]]:
     """Return the fields of all lines of a log, as numbers and as text.
 
-    fio writes decimal numbers; priorities may be hexadecimal. All lines have the same number of fields.
+    Blank lines are skipped. All other lines must have the same number of fields.
 
     Args:
         item: The log.
-        direction_field: The index of the field with the direction: 0, 1 or 2.
+        direction_field: Index of the field with the direction, which is 0, 1 or 2 for read, write or trim.
+
+    Returns:
+        An array of numbers with a row for each line, and the fields of each line as text.
 
     Raises:
         FioParseError: A line is invalid.
@@ -190,9 +205,12 @@ def _intervals(item: Item) -> list[pd.DataFrame]:
 
 
 def _bin_values(bins: int) -> np.ndarray | None:
-    """Return the latency in ns of each bin of a histogram, the middle of its range.
+    """Return the latency in ns of each bin of a histogram log: the middle of the bin.
 
     Returns None if fio writes no histogram with this number of bins.
+
+    Args:
+        bins: Number of bins in a line of the log.
     """
     for groups, scale in _GROUPS.items():
         merged, rest = divmod(groups << _BITS, bins)

@@ -1,4 +1,4 @@
-"""Numeric options of fio: sizes in bytes, times in µs, plain numbers."""
+"""Numeric options of fio jobs: sizes in bytes, times in µs, and plain numbers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Reader = Callable[[str, Mapping[str, str]], int | None]
 
 
 def size_bytes(text: str, options: Mapping[str, str]) -> int | None:
-    """Return the size in an option, in bytes; None for other text.
+    """Return the size in an option, in bytes.
 
-    ``50%`` is not a size, for example.
+    Returns None if the text is not a size, such as ``50%``.
 
     Args:
-        text: The value of the option.
-        options: All options of the job, because ``kb_base`` determines the suffixes.
+        text: The value of the option, such as ``4k``.
+        options: All options of the job. Their ``kb_base`` determines whether the suffix k stands for 1000 or 1024.
     """
     match = _SIZE.fullmatch(text.strip())
     if not match:
@@ -38,10 +38,12 @@ def size_bytes(text: str, options: Mapping[str, str]) -> int | None:
 
 
 def time_us(text: str, default: str) -> int | None:
-    """Return the time in an option, in microseconds; None if the text is not a time.
+    """Return the time in an option, in microseconds.
+
+    Returns None if the text is not a time.
 
     Args:
-        text: The value of the option.
+        text: The value of the option, such as ``10ms``.
         default: The unit of a number without a unit, such as ``s``.
     """
     match = _TIME.fullmatch(text.strip())
@@ -49,7 +51,12 @@ def time_us(text: str, default: str) -> int | None:
 
 
 def count(text: str, _options: Mapping[str, str]) -> int | None:
-    """Return the plain number in an option; None if the text is not a number."""
+    """Return the plain number in an option, or None if the text is not a number.
+
+    Args:
+        text: The value of the option.
+        _options: Not used.
+    """
     try:
         return _bounded(int(text, 0))
     except ValueError:
@@ -88,12 +95,18 @@ NUMBERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
 
 
 def numbers(options: Mapping[str, str], direction: str) -> dict[str, int | None]:
-    """Return the numeric options of a job for a direction, by column.
+    """Return the numeric options of a job for one direction.
 
-    The columns are the keys of `NUMBERS`.
+    An option with a value for each direction, such as ``bs=4k,64k`` (reads, then writes and trims), gives the value of
+    ``direction``.
 
-    An option that is not set, or is not a number, is None. Of an option with a value for each direction, such as
-    ``bs=4k,64k`` (reads, then writes and trims), the value of ``direction`` is returned.
+    Args:
+        options: All options of the job, as text.
+        direction: ``read``, ``write``, ``trim`` or ``mixed``. For ``mixed``, an option whose values differ is None.
+
+    Returns:
+        The number of each key of `NUMBERS`, such as ``bs_bytes``. It is None if the job does not set the option, or if
+        its text is not a number of this kind.
     """
     return {
         column: next((read(_value(options[name], direction), options) for name in names if name in options), None)
@@ -102,9 +115,13 @@ def numbers(options: Mapping[str, str], direction: str) -> dict[str, int | None]
 
 
 def _value(text: str, direction: str) -> str:
-    """Return the part of an option for a direction.
+    """Return the part of an option that applies to a direction.
 
-    For ``mixed``, it is empty unless all directions have the same value.
+    For ``mixed``, the result is empty if the directions have different values.
+
+    Args:
+        text: The value of the option, such as ``4k,64k``.
+        direction: ``read``, ``write``, ``trim`` or ``mixed``.
     """
     parts = text.split(",")
     if direction not in _DIRECTIONS:

@@ -1,4 +1,4 @@
-"""Sources of fio output, such as files, folders, globs and open files."""
+"""Reading of fio output from files, folders, globs and open files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _Made = TypeVar("_Made")
 
 @runtime_checkable
 class Readable(Protocol):
-    """An open file, of text or of bytes."""
+    """An open file, in text or binary mode."""
 
     def read(self) -> str | bytes:
-        """Return the rest of the file."""
+        """Return the content from the current position to the end of the file."""
 
 
 Source = str | os.PathLike[str] | Readable | Mapping[str, Any] | Document
@@ -31,11 +31,11 @@ Sources = Source | Iterable[Source]
 
 @dataclass(frozen=True, slots=True)
 class FolderFilter:
-    """The names of the files that are read from a folder.
+    """A rule that selects by name the files that are read from a folder.
 
     Attributes:
-        name: Pattern of the names.
-        description: The pattern in words, for messages.
+        name: Pattern that occurs in the names of the selected files.
+        description: The pattern in words, for messages, such as "a name that ends in .json".
     """
 
     name: re.Pattern[str]
@@ -47,11 +47,12 @@ _JSON = FolderFilter(re.compile(r"\.json$"), "a name that ends in .json")
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A source that was skipped because it cannot be read.
+    """A source that was skipped because it could not be read.
 
     Attributes:
         source: Name of the source.
-        problem: What is wrong, after the place in the source if the place is known.
+        problem: What is wrong. It begins with the place in the source, such as ``line 12, column 3``, if the place is
+            known.
     """
 
     source: str
@@ -61,7 +62,7 @@ class Skipped:
 def all_documents(
     sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None
 ) -> Iterator[Document]:
-    """Yield the documents of any number of sources, in their order.
+    """Yield the documents of any number of sources, in the order of the sources.
 
     This function does not import pandas.
 
@@ -70,26 +71,31 @@ def all_documents(
 
             - the path of a file with the output of fio;
             - the path of a folder: all files below it that end in ``.json``, sorted by path;
-            - a glob, such as ``runs/**/*.json``: all files that match, sorted by path. A file of exactly this name
-              takes precedence;
-            - an open file, of text or of bytes, read from its current position;
-            - a decoded result, as ``json.load`` returns it. Its ``source`` is ``<decoded 0>``, with its position
-              among the sources;
+            - a glob, such as ``runs/**/*.json``: all files that match, sorted by path. If a file of exactly this name
+              exists, only this file is read;
+            - an open file, in text or binary mode, read from its current position;
+            - a result of fio that is already decoded, as ``json.load`` returns it. Its `Document.source` is
+              ``<decoded 0>``, where the number is the position among ``sources``;
             - a `Document`.
-        errors: ``"raise"`` an error for the first source that cannot be read or is not complete, valid output of
-            fio, or ``"skip"`` such sources. A skipped source yields nothing at all.
-        skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives
-            the number of skipped sources.
+        errors: What to do with a source that cannot be read or is not complete, valid output of fio: ``"raise"`` its
+            error, or ``"skip"`` the source. A skipped source yields no documents, even if some of them are complete.
+        skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
+            number of skipped sources.
 
     Raises:
-        FioParseError: As for `parse_documents`; also if a folder or a glob has no files.
+        FioParseError: A source is not complete, valid output of fio, or a folder or glob has no files.
         OSError: A file cannot be read.
     """
     return gather(sources, documents_of, errors=errors, skipped=skipped)
 
 
 def documents_of(item: Item) -> list[Document]:
-    """Return the documents of one source."""
+    """Return the documents of one source.
+
+    Raises:
+        FioParseError: The source is not complete, valid output of fio.
+        OSError: The file cannot be read.
+    """
     if isinstance(item.source, Document):
         return [item.source]
     if isinstance(item.source, Mapping):
@@ -99,18 +105,22 @@ def documents_of(item: Item) -> list[Document]:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A single source, neither a folder nor a glob.
+    """A single source. A folder or a glob becomes one item for each of its files.
 
     Attributes:
-        source: The source.
-        name: Name of the source, for messages and the column ``source``.
+        source: A path, an open file, a decoded result or a document.
+        name: Name of the source, for messages and the column ``source`` of tables. For files it is the path.
     """
 
     source: Source
     name: str
 
     def text(self) -> str:
-        """Return the text of the file. Raises OSError."""
+        """Return the text of the file, decoded if it is in binary mode.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
         if isinstance(self.source, Readable):
             content = self.source.read()
             return content if isinstance(content, str) else as_text(content)
@@ -125,14 +135,22 @@ def gather(
     errors: Errors = "raise",
     skipped: list[Skipped] | None = None,
 ) -> Iterator[_Made]:
-    """Yield the results of ``make`` for each source.
+    """Yield what a function makes of each source, in the order of the sources.
 
     Args:
-        sources: The sources, see `all_documents`.
-        make: Returns the results for one source.
-        in_folder: The files that are read from a folder.
-        errors: What happens with sources that cannot be read, see `all_documents`.
-        skipped: A list to which skipped sources are appended, see `all_documents`.
+        sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
+        make: Returns any number of results for one source.
+        in_folder: Selects the files that are read from a folder.
+        errors: What to do if ``make`` raises FioParseError or OSError for a source: ``"raise"`` the error, or
+            ``"skip"`` the source.
+        skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
+            number of skipped sources.
+
+    Raises:
+        FioParseError: A folder or glob has no files, or ``make`` raised this error.
+        OSError: ``make`` raised this error.
+        TypeError: A source has none of the types listed under ``sources``.
+        ValueError: ``errors`` is neither ``"raise"`` nor ``"skip"``.
     """
     if errors not in {"raise", "skip"}:
         raise ValueError(f"errors is {errors!r}, but must be 'raise' or 'skip'")
@@ -173,14 +191,18 @@ def _problem(error: FioParseError | OSError) -> str:
 
 
 def _items(source: Source, number: int, in_folder: FolderFilter) -> list[Item]:
-    """Return a source, or the files of a folder or glob, as items.
+    """Return the items of a source: its files if it is a folder or glob, or itself.
 
-    The files are sorted by path.
+    Files of a folder or glob are sorted by path.
 
     Args:
         source: The source.
-        number: Position of the source, which names sources without a path.
-        in_folder: The files that are read from a folder.
+        number: Position of the source. A source without a path is named by it, such as ``<decoded 0>``.
+        in_folder: Selects the files that are read from a folder.
+
+    Raises:
+        FioParseError: A folder or glob has no files.
+        TypeError: The source is of no valid type.
     """
     if isinstance(source, Document):
         return [Item(source, source.source)]

@@ -1,4 +1,4 @@
-"""Tables of jobs, latency bins, sync latencies and disk statistics."""
+"""Tables of fio results: jobs, latency bins, sync latencies and disk statistics."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ _REAL_COLUMNS = re.compile(r"iops|.*_(mean|stddev)(_ns|_bytes_per_s)?|.*_percent
 
 
 def _typed(*columns: str) -> dict[str, str]:
-    """Return the type of each column.
+    """Return the pandas type of each column, by its name.
 
-    Means, deviations and shares are real numbers; other columns are text or integers.
+    Means, standard deviations, shares and IOPS are real numbers. Names are text. All other columns are integers.
     """
     return {
         name: _TEXT if name in _TEXT_COLUMNS else _REAL if _REAL_COLUMNS.fullmatch(name) else _INTEGER
@@ -107,64 +107,66 @@ def jobs(
     """Return a table of fio results: one row per job and direction.
 
     With ``group_reporting``, fio merges the jobs of a group. The group then has one row per direction, and
-    ``option_numjobs`` is the number of jobs in its first section. The summary "All clients" of ``fio --client`` is
-    left out, so that sums over rows count each I/O once.
+    ``option_numjobs`` is the number of jobs in the first section of the group. The summary "All clients" of
+    ``fio --client`` is left out, so that sums over rows count each I/O once.
 
     Args:
         sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
         all_directions: Whether to keep directions without I/O. By default they are left out, and a job that failed
             before its first I/O has no row.
-        errors: ``"raise"`` an error for the first source that cannot be read, or ``"skip"`` such sources, see
-            `all_documents`.
-        skipped: A list to which skipped sources are appended.
+        errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
+        skipped: A list to which a `Skipped` is appended for each skipped source.
 
     Returns:
         A frame with the columns below, of type Int64, float64 or string. A field that this version of fio does not
-        write is NA. A statistic without samples is NA, although fio writes 0. The fields of fio are described in its
-        manual (HOWTO) and written by its ``stat.c``.
+        write is NA. A statistic without samples is NA, although fio writes 0. The manual of fio (HOWTO) describes the
+        fields, and its ``stat.c`` writes them.
 
-        - ``source``, ``document``, ``job``: the path, the position of the document in the source, and the position
-          of the job in the document, from 0.
+        - ``source``, ``document``, ``job``: the path, the position of the document in the source, and the position of
+          the job in the document. Positions begin at 0.
         - ``hostname``: the server, in client mode.
         - ``jobname``, ``groupid``, ``error`` (errno of the job), ``fio_version`` (such as ``fio-3.33``).
         - ``direction``: ``read``, ``write`` or ``trim``; ``mixed`` with ``unified_rw_reporting=1``.
-        - ``timestamp_ms``: when fio wrote the document, since 1970; whole seconds in client mode (fio 2.2.5 and
-          later).
+        - ``timestamp_ms``: when fio wrote the document, since 1970; whole seconds in client mode (fio 2.2.5 and later).
         - ``runtime_ms`` of the direction, ``job_runtime_ms`` of the job (fio 3.8 and later).
-        - ``io_bytes``: fio before 2.21 writes KiB, rounded down, which are converted.
-        - ``total_ios``, ``short_ios``, ``drop_ios``: fio 2.1.14 and later.
-        - ``bandwidth_bytes_per_s``: ``bw_bytes``; before fio 3.2 converted from ``bw``, KiB/s rounded down.
-        - ``bandwidth_{min,max,mean,stddev}_bytes_per_s``: statistics of the samples that fio takes every
-          ``bwavgtime``, converted from KiB/s.
-        - ``iops``; ``iops_{min,max,mean,stddev}``: statistics of the samples of fio 3.0 and later.
+        - ``io_bytes``: number of bytes. fio before 2.21 writes KiB, rounded down, which are converted.
+        - ``total_ios``, ``short_ios``, ``drop_ios``: numbers of I/Os (fio 2.1.14 and later).
+        - ``bandwidth_bytes_per_s``: ``bw_bytes`` of fio. Before fio 3.2 it is converted from ``bw``, in KiB/s rounded
+          down.
+        - ``bandwidth_{min,max,mean,stddev}_bytes_per_s``: statistics of the samples that fio takes every ``bwavgtime``,
+          converted from KiB/s.
+        - ``iops``: I/Os per second.
+        - ``iops_{min,max,mean,stddev}``: statistics of the samples that fio takes every ``iopsavgtime`` (fio 3.0 and
+          later).
         - ``bandwidth_samples``, ``iops_samples``: number of samples (fio 3.0 and later).
         - ``bandwidth_share_percent``: mean of the samples as a share of the bandwidth of the group (``bw_agg``).
         - ``{slat,clat,lat}_{min,max,mean,stddev}_ns``: submission, completion and total latency. fio before 3.0
-          measures microseconds.
+          measures microseconds, which are converted.
         - ``usr_cpu_percent``, ``sys_cpu_percent``, ``context_switches``: values of the job, repeated in each of its
           directions.
-        - ``iodepth_level_{1,2,4,8,16,32,ge64}_percent``: share of the I/Os of the job with this many I/Os in flight.
-          Each level ends below the next: 16 is 16 to 31 (``io_u_mark_depth`` in ``io_u.c``). fio writes any share
-          above 0 as at least 0.1.
-        - ``iodepth_{submit,complete}_{0,4,8,16,32,64,ge64}_percent``: share of the calls that submitted, or reaped,
-          up to this many I/Os. Each bucket begins above the previous one.
-        - ``latency_{2,4,10,20,50,100,250,500,750,1000}_{ns,us,ms}_percent``,
-          ``latency_{2000,ge2000}_ms_percent``: share of the I/Os of the job with a total latency up to this value
-          and above the previous bucket (``io_u_mark_latency``). fio writes any share above 0 as at least 0.01.
-        - ``iodepth_reached``: lower bound of the level with the largest share; of equal shares, the lower level.
+        - ``iodepth_level_{1,2,4,8,16,32,ge64}_percent``: share of the I/Os of the job that were issued with this many
+          I/Os in flight. Each level ends below the next: level 16 is 16 to 31 (``io_u_mark_depth`` in ``io_u.c``). fio
+          writes any share above 0 as at least 0.1.
+        - ``iodepth_{submit,complete}_{0,4,8,16,32,64,ge64}_percent``: share of the calls of the I/O engine that
+          submitted, or completed, up to this many I/Os. Each bucket begins above the previous one.
+        - ``latency_{2,4,10,20,50,100,250,500,750,1000}_{ns,us,ms}_percent``, ``latency_{2000,ge2000}_ms_percent``:
+          share of the I/Os of the job with a total latency up to this value and above the previous bucket
+          (``io_u_mark_latency``). fio writes any share above 0 as at least 0.01.
+        - ``iodepth_reached``: lower bound of the ``iodepth_level`` with the largest share; of equal shares, the lower
+          level.
 
-        Next comes a column ``{slat,clat,lat}_p<percentile>_ns``, such as ``clat_p99_9_ns``. There is one for each
-        percentile in any source, in ascending order.
+        Next come the percentiles in ns, such as ``clat_p99_9_ns``. There is a column
+        ``{slat,clat,lat}_p<percentile>_ns`` for each percentile that occurs in any source, in ascending order.
 
-        Then come the options that any source sets, as columns ``option_<name>`` in alphabetical order: text as
-        written by fio 2.3 and later, "" for an option without a value, NA if the job does not set the option. The
+        Then come the options that any source sets, as text, in columns ``option_<name>`` in alphabetical order. fio
+        writes them since version 2.3. An option without a value is "". An option that the job does not set is NA. The
         options of a job override global options.
 
-        Last are the numeric options that any source sets, in the order of ``options.NUMBERS``: ``bs_bytes``,
+        Last come numeric forms of the options that any source sets, in the order of ``options.NUMBERS``: ``bs_bytes``,
         ``size_bytes``, ``io_size_bytes``, ``offset_bytes``, ``iodepth``, ``numjobs``, ``rwmixread_percent``,
         ``rwmixwrite_percent``, ``rate_bytes_per_s``, ``rate_iops``, ``thinktime_us``, ``ramp_time_us`` and
-        ``asked_runtime_us`` (the option ``runtime``). Of an option with a value for each direction, each row has
-        the value of its direction.
+        ``asked_runtime_us`` (the option ``runtime``). If an option has a value for each direction, each row has the
+        value of its direction.
 
     Raises:
         FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.
@@ -185,12 +187,12 @@ def jobs(
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row of `jobs` or `sync_latencies`.
+    """A row of the table `jobs` or `sync_latencies`.
 
     Attributes:
-        fields: The fixed columns.
-        percentiles: Values in ns by (index in `LATENCIES`, percentile).
-        options: The options of the job, as text.
+        fields: Values of the columns that every table has, by column.
+        percentiles: Latencies in ns, by index of the latency in `LATENCIES` and percentile.
+        options: The options of the job as text, by name.
     """
 
     fields: dict[str, Any]
@@ -203,11 +205,17 @@ def _columns(rows: list[dict[str, Any]], types: dict[str, str]) -> dict[str, pd.
 
 
 def _percentile_columns(rows: list[_Row], names: Sequence[str]) -> dict[str, pd.Series]:
-    """Return a column such as ``clat_p99_9_ns`` for each percentile.
+    """Return the columns of percentiles, such as ``clat_p99_9_ns``.
 
-    The columns are in ascending order.
+    There is a column for each percentile that occurs in any row. Columns are in the order of latencies, then
+    percentiles.
 
-    ``names`` are the names of the latencies, by their index in `_Row.percentiles`.
+    Args:
+        rows: The rows.
+        names: The name of each latency in columns, by the index in `_Row.percentiles`.
+
+    Returns:
+        The values of each column, by its name.
     """
     columns = {}
     for latency, percentile in sorted({key for row in rows for key in row.percentiles}):
@@ -220,7 +228,8 @@ def _percentile_columns(rows: list[_Row], names: Sequence[str]) -> dict[str, pd.
 def _of_each_document(make: Callable[[Fields], Iterable[_Made]]) -> Callable[[Item], Iterable[_Made]]:
     """Return a function for `gather` that applies ``make`` to each document.
 
-    ``make`` gets the top level of the document.
+    Args:
+        make: Returns the rows of a document. Its argument is the top level of the document.
     """
 
     def of_item(item: Item) -> Iterator[_Made]:
@@ -254,9 +263,8 @@ def latency_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Sk
 
     Args:
         sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
-        errors: ``"raise"`` an error for the first source that cannot be read, or ``"skip"`` such sources, see
-            `all_documents`.
-        skipped: A list to which skipped sources are appended.
+        errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
+        skipped: A list to which a `Skipped` is appended for each skipped source.
 
     Returns:
         A frame with the columns below, bins in ascending order. Results without bins (``json``, or fio before 2.2.12)
@@ -266,9 +274,9 @@ def latency_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Sk
         - ``latency``: ``slat``, ``clat`` or ``lat``. fio writes ``clat`` only, unless ``slat_percentiles``,
           ``lat_percentiles`` or ``clat_percentiles`` are set.
         - ``bin_ns``: the latency that fio gives for the bin, the middle of its range (``plat_idx_to_val`` in
-          ``stat.c``). The width of a bin is 1 below 128, and at most 1/64 of its latency above. fio before 3.0 has bins
-          of microseconds.
-        - ``count``: number of I/Os in the bin. The sum of the counts is ``N`` of fio.
+          ``stat.c``). Below 128, the width of a bin is 1. Above, it is at most 1/64 of the latency. fio before 3.0 has
+          bins of whole microseconds.
+        - ``count``: number of I/Os in the bin. The sum over all bins is the number of samples that fio writes as ``N``.
 
     Raises:
         FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.
@@ -288,11 +296,11 @@ def latency_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Sk
 
 @dataclass(frozen=True, slots=True)
 class _Histogram:
-    """A histogram of `latency_bins`.
+    """A latency histogram, which becomes several rows of the table `latency_bins`.
 
     Attributes:
-        labels: The values of the columns before ``bin_ns``.
-        bins: The non-empty bins, in ns.
+        labels: The values of the columns before ``bin_ns``, which are equal in all rows.
+        bins: The latencies of the non-empty bins, in ns.
         counts: Number of I/Os in each bin.
     """
 
@@ -316,21 +324,21 @@ def _histograms(top: Fields) -> Iterator[_Histogram]:
 def sync_latencies(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
     """Return a table of sync latencies, one row per job with syncs.
 
-    Syncs are ``fsync``, ``fdatasync`` and ``sync_file_range``.
+    Syncs are the system calls ``fsync``, ``fdatasync`` and ``sync_file_range``.
 
     Args:
         sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
-        errors: ``"raise"`` an error for the first source that cannot be read, or ``"skip"`` such sources, see
-            `all_documents`.
-        skipped: A list to which skipped sources are appended.
+        errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
+        skipped: A list to which a `Skipped` is appended for each skipped source.
 
     Returns:
-        A frame with these columns, for fio 3.5 and later:
+        A frame with these columns. fio before 3.5 does not write sync latencies.
 
         - ``source``, ``document``, ``job``, ``hostname``, ``jobname``: as in `jobs`.
         - ``syncs``: number of measured syncs.
-        - ``sync_{min,max,mean,stddev}_ns``: latency of the system call.
-        - ``sync_p<percentile>_ns``: a percentile. There is a column for each percentile in any source.
+        - ``sync_{min,max,mean,stddev}_ns``: statistics of the duration of the system call.
+        - ``sync_p<percentile>_ns``: a percentile of the duration. There is a column for each percentile that occurs in
+          any source.
 
     Raises:
         FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.
@@ -357,25 +365,24 @@ def _sync_rows(top: Fields) -> Iterator[_Row]:
 def disk_util(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
     """Return a table of disk statistics, one row per document and disk.
 
-    The kernel counts them during the run.
+    The kernel collects these statistics during the run.
 
     Args:
         sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
-        errors: ``"raise"`` an error for the first source that cannot be read, or ``"skip"`` such sources, see
-            `all_documents`.
-        skipped: A list to which skipped sources are appended.
+        errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
+        skipped: A list to which a `Skipped` is appended for each skipped source.
 
     Returns:
         A frame with these columns:
 
         - ``source``, ``document``: as in `jobs`.
         - ``disk``: the kernel's name of the disk.
-        - ``{read,write}_ios``, ``{read,write}_merges``: numbers of requests.
+        - ``{read,write}_ios``, ``{read,write}_merges``: numbers of completed and of merged requests.
         - ``{read,write}_sectors``: sectors of 512 bytes (fio 3.38 and later).
         - ``{read,write}_ticks_ms``, ``in_queue_ms``: waiting time, summed over all requests.
         - ``util_percent``: share of the time in which the disk was busy.
-        - the same columns with the prefix ``aggr_``: for a disk that consists of others (RAID, LVM), sums over these
-          disks; ``aggr_util_percent`` is their maximum.
+        - the columns of statistics again with the prefix ``aggr_``, for a disk that consists of other disks (RAID,
+          LVM): sums over these disks. ``aggr_util_percent`` is their maximum.
 
     Raises:
         FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.
@@ -458,17 +465,20 @@ def _statistics(
     unit: str = "_ns",
     count: str = "N",
 ) -> dict[str, Any]:
-    """Return minimum, maximum, mean and standard deviation, by column.
+    """Return minimum, maximum, mean and standard deviation as columns of a row.
 
-    Without samples, all are None.
+    Without samples, all values are None.
 
     Args:
-        name: Beginning of the columns, such as ``clat``.
-        statistics: The object with the fields.
+        name: Beginning of the column names, such as ``clat``.
+        statistics: The object with the fields of fio.
         scale: Factor from the unit of fio to the unit of the columns.
-        keys: The fields with the four statistics.
-        unit: End of the columns.
+        keys: The fields with the four statistics, in the order above.
+        unit: End of the column names.
         count: The field with the number of samples.
+
+    Returns:
+        The values by column, such as ``clat_min_ns``.
     """
     readers = (statistics.integer, statistics.integer, statistics.real, statistics.real)
     there = sampled(statistics, count)

@@ -1,4 +1,4 @@
 """Foundations of the package: errors, messages, files, units and YAML.
 
-This package knows nothing about drives or studies.
+The modules here import no other part of iopatterns, and know nothing about drives or studies.
 """

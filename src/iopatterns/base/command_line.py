@@ -1,6 +1,6 @@
 """Common parts of command-line programs.
 
-These are the import of commands on demand, shell completion, and error messages.
+These are the import of commands on first use, the completion of names in the shell, and error messages.
 """
 
 import importlib
@@ -18,14 +18,13 @@ from iopatterns.base.errors import IoPatternsError
 
 
 class CommandModules(Mapping[str, click.Command]):
-    """The commands of a program, by name.
+    """The commands of a program by name, each imported when it is looked up.
 
-    Each command is imported from its module when it is looked up.
-
-    The command ``power-cycle`` is the attribute ``command`` of the module ``power_cycle``.
+    A command is the attribute ``command`` of the module that has its name, with underscores instead of hyphens. For
+    example, the command ``power-cycle`` is in the module ``power_cycle``.
 
     Args:
-        package: The package with the modules.
+        package: The package that contains the modules.
         names: The names of the commands.
     """
 
@@ -34,7 +33,11 @@ class CommandModules(Mapping[str, click.Command]):
         self._names = names
 
     def __getitem__(self, name: str) -> click.Command:
-        """Return the command with this name. Raises KeyError."""
+        """Import the module of a command, and return the command.
+
+        Raises:
+            KeyError: There is no such command.
+        """
         if name not in self._names:
             raise KeyError(name)
         module = importlib.import_module(f"{self._package}.{name.replace('-', '_')}")
@@ -50,13 +53,13 @@ class CommandModules(Mapping[str, click.Command]):
 
 
 class CompletedName(click.ParamType[str]):
-    """A type of argument for names that the shell completes.
+    """A type of click argument for names that the shell can complete.
 
-    The completion of paths is left to the shell.
+    Subclasses define the valid names. If the typed text contains a slash, the shell completes it as a path instead.
     """
 
     def names(self) -> Iterable[str]:
-        """Return the valid names, in any order."""
+        """Return the valid names, in any order. Subclasses implement this method."""
         raise NotImplementedError
 
     def shell_complete(
@@ -65,14 +68,19 @@ class CompletedName(click.ParamType[str]):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
-        """Return the valid names that begin with the typed text."""
+        """Return the valid names that begin with the typed text, sorted.
+
+        If the typed text contains a slash, the result instead asks the shell to complete a path.
+        """
         if os.sep in incomplete:
             return [CompletionItem(incomplete, type="file")]
         return [CompletionItem(name) for name in sorted(set(self.names())) if name.startswith(incomplete)]
 
 
 def run_program(group: click.Group, program: str, arguments: Sequence[str] | None = None) -> None:
-    """Run a program. If a command fails, print one message and end the process.
+    """Run a command-line program. If a command fails, print one message and exit.
+
+    `errors_reported` describes the exit status.
 
     Args:
         group: The commands of the program.
@@ -85,9 +93,11 @@ def run_program(group: click.Group, program: str, arguments: Sequence[str] | Non
 
 @contextmanager
 def errors_reported(program: str) -> Iterator[None]:
-    """Turn errors that the user can correct into a message and the end of the process.
+    """Turn errors that the user can correct into a message, and exit the process.
 
-    The exit status is 2 for wrong usage or configuration, 130 for an interrupt, and 1 for other errors.
+    These errors are click exceptions, IoPatternsError and OSError. All other exceptions pass through unchanged.
+
+    The exit status is 2 for wrong usage or configuration, 130 for an interrupt (Ctrl-C), and 1 for other errors.
 
     Args:
         program: The name of the program, which begins the message.
@@ -111,28 +121,34 @@ def errors_reported(program: str) -> Iterator[None]:
 
 
 def exit_with_error(program: str, text: str, exit_status: int) -> NoReturn:
-    """Print an error message and end the process."""
+    """Print an error message on standard error, and end the process.
+
+    Args:
+        program: The name of the program, which begins the message.
+        text: The message.
+        exit_status: The exit status of the process.
+    """
     report_error(program, text)
     sys.exit(exit_status)
 
 
 def report_error(program: str, text: str) -> None:
-    """Print an error message on standard error."""
+    """Print ``PROGRAM: error: TEXT`` on standard error."""
     messages.say(f"{program}: error: {text}")
 
 
 def _help_hint(error: click.ClickException) -> str:
-    """Return a line that names the help of the misused command.
+    """Return a line that names the help option of the misused command.
 
-    Returns an empty text if no command is known.
+    The line is empty if the error does not know the command.
     """
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"\nTry '{context.command_path} --help' for help." if context else ""
 
 
 def _os_error_text(error: OSError) -> str:
-    """Return the reason of a failed system call.
+    """Return why a system call failed, such as ``x.json: Permission denied``.
 
-    It begins with the name of the file, if the name is known.
+    The text begins with the name of the file if the error contains it.
     """
     return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)

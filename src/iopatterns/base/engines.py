@@ -1,6 +1,6 @@
-"""The I/O engines of fio that studies may use.
+"""The I/O engines of fio (option ``ioengine``) that studies may use.
 
-This module imports nothing, because `twin run` imports it before each repetition.
+This module imports nothing, because the command `twin run` imports it before each repetition.
 """
 
 # Engines with one outstanding request per job, whatever the value of iodepth

@@ -1,13 +1,14 @@
-"""The base class of all errors that the user can correct."""
+"""The base class of all errors that the user of a command can correct."""
 
 from typing import ClassVar
 
 
 class IoPatternsError(Exception):
-    """An error that the user can correct.
+    """An error that the user can correct, such as a mistake in a file.
 
-    ``str(error)`` is the complete message: which file, key or drive, what is wrong, what is valid, and what to do. Only
-    the command line and the Snakefile end a process because of it.
+    ``str(error)`` is the complete message for the user: the file, key or drive, what is wrong, what is valid, and what
+    to do. The code that raises the error does not print it. The command line and the Snakefile print the message and
+    end the process.
 
     Attributes:
         exit_status: Exit status of the process: 2 for wrong usage or configuration, 1 for other errors.

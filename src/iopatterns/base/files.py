@@ -1,4 +1,4 @@
-"""Atomic writing of files, and bounded reading of user files."""
+"""Atomic writing of files, and reading of user files up to a maximum size."""
 
 import contextlib
 import hashlib
@@ -22,18 +22,22 @@ _Decoded = TypeVar("_Decoded")
 
 
 class NoRoomError(IoPatternsError):
-    """The error raised if nothing can be written to a file system."""
+    """The error raised if a file system is full or cannot be written to."""
 
 
 class UnreadableError(IoPatternsError):
     """The error raised for a user file that exists and cannot be read.
 
-    The message is the reason only. The caller adds the name of the file.
+    The message is the reason only, such as "it is a folder". The caller adds the name of the file.
     """
 
 
 def read_bounded(path: Path, most_bytes: int) -> bytes:
-    """Return the content of a user file, opened by `open_bounded`.
+    """Return the content of a user file, if it is not larger than a limit.
+
+    Args:
+        path: The file.
+        most_bytes: The limit.
 
     Raises:
         UnreadableError: The file cannot be read, is not a regular file, or has more than ``most_bytes`` bytes.
@@ -50,9 +54,13 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
 
 
 def open_bounded(path: Path, most_bytes: int) -> io.BufferedReader:
-    """Open a user file for reading.
+    """Open a user file in binary mode for reading, if it is not larger than a limit.
 
-    Files that are not regular are never opened: a named pipe would block, and opening some devices has side effects.
+    Only regular files are opened. Opening a named pipe would block, and opening some devices has side effects.
+
+    Args:
+        path: The file.
+        most_bytes: The limit.
 
     Raises:
         UnreadableError: The file cannot be opened, is not a regular file, or has more than ``most_bytes`` bytes.
@@ -76,10 +84,15 @@ def open_bounded(path: Path, most_bytes: int) -> io.BufferedReader:
 
 
 def read_text_bounded(path: Path, most_bytes: int) -> str:
-    """Return the text of a UTF-8 user file, read by `read_bounded`.
+    """Return the text of a UTF-8 user file, if it is not larger than a limit.
+
+    Args:
+        path: The file.
+        most_bytes: The limit.
 
     Raises:
-        UnreadableError: The file cannot be read as by `read_bounded`, or is not UTF-8.
+        UnreadableError: The file cannot be read, is not a regular file, has more than ``most_bytes`` bytes, or is not
+            UTF-8.
         FileNotFoundError: There is no such file.
     """
     try:
@@ -96,14 +109,18 @@ def _check_regular(state: os.stat_result, most_bytes: int) -> None:
 
 
 class OutdatedResultError(IoPatternsError):
-    """The error raised for a result file that another version of the package wrote."""
+    """The error raised for a result file of a different format.
+
+    Usually another version of this package wrote the file.
+    """
 
 
 @contextlib.contextmanager
 def outdated_results_reported(file: str) -> Iterator[None]:
-    """Raise OutdatedResultError if reading a result file fails.
+    """Convert errors of code that reads a result file to OutdatedResultError.
 
-    Errors that code in this context raises because of unexpected content are converted.
+    The converted errors are those that unexpected content causes: AttributeError, KeyError, RecursionError, TypeError
+    and ValueError. The message advises the user to delete the file and to run the workflow.
 
     Args:
         file: Name of the result file, for the message.
@@ -118,10 +135,13 @@ def outdated_results_reported(file: str) -> Iterator[None]:
 
 
 def require_room(folder: Path) -> None:
-    """Raise NoRoomError unless a file can be written to ``folder``.
+    """Raise NoRoomError unless 1 MiB can be written to a folder.
 
-    The check writes a temporary file of 1 MiB, because quotas, reserved blocks and read-only file systems are not
-    visible in the number of free bytes. If the folder does not exist, its nearest existing parent is checked.
+    The check writes a temporary file, because the number of free bytes does not show quotas, reserved blocks and
+    read-only file systems.
+
+    Args:
+        folder: The folder. If it does not exist, its nearest existing parent is checked.
     """
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     try:
@@ -135,12 +155,19 @@ def require_room(folder: Path) -> None:
 
 
 def partial_path(path: Path) -> Path:
-    """Return the temporary path, in the same folder, under which ``path`` is written."""
+    """Return the temporary path under which a file is written: ``.NAME.partial``.
+
+    It is in the folder of the file, so that the finished file can be renamed.
+    """
     return path.with_name(f".{path.name}.partial")
 
 
 def commit_file(temporary: Path, path: Path) -> None:
-    """Flush a finished temporary file to disk, then rename it to ``path``."""
+    """Flush a finished temporary file to disk, then rename it to ``path``.
+
+    The folder is also flushed, so that the new name survives a power failure. Both paths must be in the same file
+    system.
+    """
     with open(temporary, "rb") as file:
         os.fsync(file.fileno())
     temporary.replace(path)
@@ -152,13 +179,14 @@ def commit_file(temporary: Path, path: Path) -> None:
 
 
 def write_atomically(path: Path, fill: Callable[[Path], object]) -> None:
-    """Write a file under a temporary name, then rename it to ``path``.
+    """Write a file under a temporary name, flush it to disk, then rename it.
 
-    After an error, neither the temporary file nor a partial result remains.
+    Other processes therefore see either the old file or the complete new file. After an error, the temporary file is
+    removed.
 
     Args:
         path: The file. Missing parent folders are created.
-        fill: Writes the content to the path that it is called with.
+        fill: A function that writes the content to the temporary path, its argument.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = partial_path(path)
@@ -170,30 +198,39 @@ def write_atomically(path: Path, fill: Callable[[Path], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8, as `write_atomically` does."""
+    """Write a text file in UTF-8, atomically (see `write_atomically`)."""
     write_atomically(path, lambda temporary: temporary.write_bytes(text.encode()))
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file in the form of `json_text`, as `write_atomically` does."""
+    """Write a value as a JSON file, atomically (see `write_atomically`).
+
+    `json_text` describes the format.
+    """
     write_text(path, json_text(content))
 
 
 def json_text(content: Any) -> str:
-    """Return a value as JSON for files.
+    """Return a value as the text of a JSON file.
 
-    Keys are sorted, the indentation is two spaces, and the text ends with a line break.
+    Keys are sorted, the indentation is two spaces, non-ASCII characters are not escaped, and the text ends with a line
+    break.
     """
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def decode_json(content: bytes, expected: type[_Decoded]) -> _Decoded:
-    """Return the value of a JSON text, checked against a type.
+    """Return the value of a JSON text, after checking it against a type.
 
-    The value keeps keys that the type does not declare.
+    The value is returned as plain dictionaries and lists. It keeps keys that the type does not declare.
+
+    Args:
+        content: The JSON text in UTF-8.
+        expected: The type, such as a TypedDict.
 
     Raises:
-        ValueError: The text is not JSON, or the value is not of the expected type. The message names the key.
+        ValueError: The text is not JSON, or the value is not of the expected type. In the second case, the message
+            names the key.
         RecursionError: The value is nested too deeply.
     """
     value: _Decoded = msgspec.json.decode(content)

@@ -1,4 +1,7 @@
-"""I/O logs of fio (``write_iolog``), version 2 or 3."""
+"""Reading of I/O logs of fio (option ``write_iolog``), version 2 or 3.
+
+Each line of such a log is an action on a file, such as a read.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -12,7 +15,7 @@ _WITHOUT_RANGE = frozenset({"add", "open", "close", "sync", "datasync", "wait"})
 
 
 class IologAction(NamedTuple):
-    """A line of an I/O log of fio.
+    """An action in an I/O log of fio, which is one line of the log.
 
     Attributes:
         time_ns: Time at which fio would execute the action, since the start of the log.
@@ -30,13 +33,13 @@ class IologAction(NamedTuple):
 
 
 def read_iolog_actions(source: InputFile) -> Iterator[IologAction]:
-    """Yield the actions of an I/O log.
+    """Yield the actions in an I/O log of fio, in the order of the lines.
 
-    A ``wait`` in version 2 ends that many milliseconds after the start of the log, unlike what fio's HOWTO says
-    (`read_iolog_get` in fio's iolog.c).
+    In version 2, ``wait N`` advances the time to N milliseconds after the start of the log. The manual of fio describes
+    N as a pause instead; its code (``read_iolog_get`` in iolog.c) does not.
 
     Raises:
-        IoPatternsError: The file is not an I/O log, or a line is faulty and faulty lines are not skipped.
+        IoPatternsError: The file is not an I/O log, or a line is faulty and ``source`` does not skip faulty lines.
     """
     lines = source.lines()
     _, header = next(lines, (1, ""))

@@ -1,8 +1,7 @@
-"""State of the disks of this host, shared by all checkouts.
+"""Files that record the state of the disks of this host, for all checkouts.
 
-The state consists of JSON files in a protected folder.
-
-The state is in /var/lib/iopatterns for root, and in ~/.local/state/iopatterns for other users.
+For example, they record disk settings to be restored. The files are JSON, in a folder to which no other user can write.
+The folder is in /var/lib/iopatterns for root, and by default in ~/.local/state/iopatterns for other users.
 """
 
 import contextlib
@@ -26,19 +25,20 @@ _MOST_BYTES = 2**20
 
 
 class StateError(IoPatternsError):
-    """The error raised for a state file that cannot be written or cannot be trusted."""
+    """The error raised for a state file that cannot be written, or is not trusted.
+
+    A file is not trusted if another user could have changed it, or if it is not readable as JSON.
+    """
 
 
 def own_state_folder(name: str) -> Path:
-    """Return the path of a folder in the state of this user.
+    """Return the path of a folder for state files of this user.
 
-    The folder need not exist.
-
-    The state is in /var/lib/iopatterns for root, and in $XDG_STATE_HOME/iopatterns or ~/.local/state/iopatterns for
-    other users. The environment variable IOPATTERNS_STATE overrides both.
+    The folder need not exist. It is in /var/lib/iopatterns for root, and in $XDG_STATE_HOME/iopatterns or
+    ~/.local/state/iopatterns for other users. The environment variable IOPATTERNS_STATE overrides these places.
 
     Args:
-        name: Name of the folder within the state.
+        name: Name of the folder within this place.
     """
     given = os.environ.get(STATE_VARIABLE)
     if given:
@@ -51,22 +51,27 @@ def own_state_folder(name: str) -> Path:
 
 
 def all_state_folders(name: str) -> list[Path]:
-    """Return the paths of a folder in the states of this user and of root.
+    """Return the folders of state files of this user and of root.
 
-    All users may list the files in both folders. Only their owners may read them.
+    For root, or if the environment variable IOPATTERNS_STATE is set, both are the same, and only one folder is
+    returned. The folders need not exist. All users may list the files in them, but only the owners may read the files.
+
+    Args:
+        name: Name of the folder, see `own_state_folder`.
     """
     own = own_state_folder(name)
     return [own] if os.environ.get(STATE_VARIABLE) or os.geteuid() == 0 else [own, _ROOT_FOLDER / name]
 
 
 def read_state(path: Path) -> Any:
-    """Return the content of a state file, or None if there is no such file.
+    """Return the JSON content of a state file, or None if there is no such file.
 
-    The file must be trustworthy, because its content is applied with the rights of this user.
+    The content is applied with the rights of this user. Files that another user could have changed are therefore
+    refused.
 
     Raises:
-        StateError: The file is a symbolic link, has several hard links, is not a regular file or not JSON, or another
-            user can write to it or to its folder.
+        StateError: The file is a symbolic link, has several hard links, is not a regular file, is not JSON or is larger
+            than 1 MiB, or another user can write to it or to its folder.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -92,11 +97,10 @@ def read_state(path: Path) -> Any:
 
 
 def write_state(path: Path, content: Any) -> None:
-    """Write a state file atomically and flush it to disk.
+    """Write a state file as JSON, atomically, and flush it to disk.
 
-    Only this user may read it (mode 0600).
-
-    A missing folder is created with mode 0755, whatever the umask.
+    Only this user may read the file (mode 0600). A missing folder is created with mode 0755, independently of the
+    umask.
 
     Raises:
         StateError: The file cannot be written, or other users can write to its folder.
@@ -132,7 +136,8 @@ def _make_folder(path: Path) -> None:
 def _check_folder(path: Path) -> None:
     """Raise StateError if other users can change the files in a folder.
 
-    They must be able neither to create files in it, nor to replace the folder.
+    The folder must belong to this user or root and must not be writable by others. For root, this also applies to the
+    parent folder, because its owner could replace the folder.
     """
     _check_owner(path, path.stat(follow_symlinks=False))
     above = path.parent.stat()

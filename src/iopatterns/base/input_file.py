@@ -1,4 +1,4 @@
-"""Reading of user files line by line, with a report of faulty lines."""
+"""Reading of user files line by line, which reports or skips faulty lines."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,20 +17,25 @@ _Item = TypeVar("_Item")
 
 @dataclass
 class SkippedLines:
-    """The faulty lines, records or rows that were skipped in a file.
+    """The faulty lines of a file that were skipped.
+
+    In formats without lines, it counts records or rows.
 
     Attributes:
         count: The number of skipped lines.
-        first: The messages for the first few lines.
+        first: The error messages of the first three lines.
     """
 
     count: int = 0
     first: list[str] = field(default_factory=list)
 
     def report(self) -> int:
-        """Print the number of skipped lines and the first of them.
+        """Print the number of skipped lines, and the messages of the first.
 
-        Nothing is printed if there are none. Returns the number.
+        Nothing is printed if no line was skipped.
+
+        Returns:
+            The number of skipped lines.
         """
         if self.count:
             messages.say("\n".join([f"Skipped {self.count} faulty lines. The first:", *self.first]))
@@ -39,13 +44,15 @@ class SkippedLines:
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file that is being read.
+    """A user file that is read line by line.
+
+    A fault is anything in the file that cannot be read, such as a line with a missing field.
 
     Attributes:
         path: The file.
-        skipped: Counts faulty lines, which are then skipped. Without it, the first faulty line raises an error.
-        ERROR: The type of the error that a faulty line raises.
-        MOST_LINE: The length from which on a line is faulty.
+        skipped: Counts the faulty lines, which are then skipped. If it is None, the first faulty line raises an error.
+        ERROR: The type of the errors. Subclasses may override it.
+        MOST_LINE: Lines of this many characters or more are faulty.
     """
 
     path: Path
@@ -55,15 +62,15 @@ class InputFile:
     MOST_LINE: ClassVar[int] = 4096
 
     def fault(self, place: str, why: object, count: int = 1) -> None:
-        """Count a fault, or raise it as an error if faults are not counted.
+        """Count a fault, or raise an error if faults are not skipped.
 
         Args:
             place: The place in the file, such as ``line 3``.
             why: What is wrong there.
-            count: The number of faults that this call stands for.
+            count: The number of faulty lines for which this call is made.
 
         Raises:
-            IoPatternsError: The error of type `ERROR`, if `skipped` is None.
+            IoPatternsError: An error of type `ERROR`, if `skipped` is None.
         """
         error = self.error(why, place)
         if self.skipped is None:
@@ -73,13 +80,21 @@ class InputFile:
         self.skipped.count += count
 
     def error(self, why: object, place: str = "") -> IoPatternsError:
-        """Return the error with the path, the place in the file and the problem."""
+        """Return an error of type `ERROR` about this file, without raising it.
+
+        The message consists of the path, the place and the problem.
+
+        Args:
+            why: The problem.
+            place: The place in the file, such as ``line 3``; empty for the entire file.
+        """
         return self.ERROR(f"{printable(self.path)}{f', {place}' if place else ''}: {why}")
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield the number, from 1, and the text of each line.
 
-        A line that is longer than `MOST_LINE` is a fault.
+        The text includes the line break. Bytes that are not UTF-8 become U+FFFD. A line of `MOST_LINE` or more
+        characters is a fault, and is not yielded.
         """
         most = self.MOST_LINE
         with self.path.open(encoding="utf-8", errors="replace", newline="\n") as file:
@@ -94,11 +109,12 @@ class InputFile:
                 yield number, line
 
     def parsed(self, lines: Iterable[tuple[int, str]], parse: Callable[[str], Iterable[_Item]]) -> Iterator[_Item]:
-        """Yield the items of all lines.
+        """Yield the items that a function returns for each line.
 
         Args:
-            lines: Numbers and texts of the lines.
-            parse: Returns the items of a line, or raises ValueError with the problem, which is then a fault.
+            lines: Number and text of each line, as yielded by `lines`.
+            parse: Returns any number of items for the text of a line. If it raises ValueError, the line is a fault, and
+                the message of the error is the problem.
         """
         for number, line in lines:
             try:
@@ -108,15 +124,15 @@ class InputFile:
 
 
 def whole_number(word: str, name: str, what: str = "whole number below 2^62") -> int:
-    """Return the whole number that a word consists of.
+    """Return the whole number that a word consists of, from 0 to 2^62 - 1.
 
     Args:
         word: The word.
-        name: What the number is, for the message, such as "the offset".
-        what: The expected value in words, for the message.
+        name: Name of the number, for the message, such as "the offset".
+        what: Description of a valid number, for the message.
 
     Raises:
-        ValueError: The word is not a number, or is not less than 2^62.
+        ValueError: The word does not consist of digits only, or the number is too large.
     """
     if word.isdigit() and word.isascii() and len(word) <= 19 and (number := int(word)) < MAX_NUMBER:
         return number

@@ -1,6 +1,7 @@
 """Messages of commands, on standard error and in a log file.
 
-Messages are records of the logger ``iopatterns`` of the standard library. Their length is bounded.
+Messages are records of the logger ``iopatterns`` of Python's logging. `say` is for messages to the user, `note` for
+messages that only a log file needs. The length of a message is limited.
 """
 
 import contextlib
@@ -16,9 +17,10 @@ _LONGEST_LINE = 1_000
 
 
 def printable(text: object, most: int = 200) -> str:
-    """Return user text in a printable form for messages.
+    """Return user text in a form that is safe to print in messages.
 
-    Control characters are escaped, and the middle of a text of more than ``most`` characters is left out.
+    Control characters are escaped. If the text is longer than ``most`` characters, its middle is replaced by an
+    ellipsis.
     """
     full = str(text)
     shown = full if len(full) <= most else f"{full[: most - most // 4]} … {full[len(full) - most // 4 :]}"
@@ -28,9 +30,10 @@ def printable(text: object, most: int = 200) -> str:
 
 
 def bounded(text: str) -> str:
-    """Return a message with a bounded number and length of lines.
+    """Return a message with at most 40 lines and about 4,000 characters.
 
-    Each line is `printable`. If there are too many lines, the last line gives the number of lines left out.
+    Long lines are shortened, and control characters are escaped, as by `printable`. If lines are left out, the last
+    line gives their number.
     """
     lines = text.split("\n")
     shown = [printable(line.expandtabs(), _LONGEST_LINE) for line in lines[:_MOST_LINES]]
@@ -41,7 +44,10 @@ def bounded(text: str) -> str:
 
 
 class _Terminal(logging.Handler):
-    """A handler that prints on the current standard error of the process."""
+    """A logging handler that prints messages on standard error.
+
+    It uses the `sys.stderr` at the time of the message.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         # another process may show a progress bar on the line of the cursor
@@ -50,9 +56,9 @@ class _Terminal(logging.Handler):
 
 
 class _LogFile(logging.FileHandler):
-    """A handler that writes a log file.
+    """A logging handler that writes messages to a file.
 
-    It ignores a full disk, which the measurement reports itself.
+    Errors of writing, such as a full disk, are ignored, because the measurement reports them itself.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -74,11 +80,11 @@ note = _LOGGER.debug  # for the log file only, with `notes_to_log_only` of `copi
 
 @contextlib.contextmanager
 def copied_to(path: Path | None, *, notes_to_log_only: bool = False) -> Iterator[None]:
-    """Copy all messages of this context into a new file.
+    """Copy all messages of this context into a new log file.
 
     Args:
-        path: The file; None for no copy.
-        notes_to_log_only: Whether messages of `note` are left out on the terminal.
+        path: The log file, which replaces an existing file; None for no copy.
+        notes_to_log_only: Whether messages of `note` go to the log file only, and not to the terminal.
     """
     if path is None:
         yield

@@ -1,4 +1,4 @@
-"""Numbers in columns of Parquet files that other programs wrote."""
+"""Reading of numbers from Parquet columns that other programs wrote."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ def checked_numbers(
 ) -> np.ndarray:
     """Return a column multiplied by a factor, as int64.
 
-    The problems of faulty rows are added to ``faults``. Valid numbers are from 0 to 2^62 after the multiplication.
-    Fractions are rounded, or are faulty if only whole numbers are expected.
+    Valid numbers are at least 0 and, after the multiplication, below 2^62. Fractions are rounded, or faulty if only
+    whole numbers are expected. Faulty values become 0 in the result, and their rows are added to ``faults``.
 
     Args:
         column: The column (pyarrow.Array).
         name: Name of the column, for messages.
-        faults: Problems by row. The first problem of a row is kept.
+        faults: A message for each faulty row, by index of the row. The first message of a row is kept.
         expected: Description of the valid numbers, for messages. Fractions are faulty if it begins with "whole".
         factor: The factor.
         unknown: The number that replaces missing values; None if missing values are faulty.

@@ -1,4 +1,4 @@
-"""Writing of Parquet files, table by table."""
+"""Writing of Parquet files, table by table, so that memory stays small."""
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping
@@ -12,13 +12,16 @@ if TYPE_CHECKING:
 def write_tables(
     path: Path, tables: "Iterable[pyarrow.Table]", about: Mapping[str, str], dictionary: Collection[str]
 ) -> None:
-    """Write tables of one schema to a new Parquet file. Equal tables give equal bytes.
+    """Write tables with the same columns to a new Parquet file, one after another.
+
+    Equal tables give equal bytes.
 
     Args:
         path: The file.
         tables: The tables, at least one.
-        about: The metadata of the file.
-        dictionary: Columns with few distinct values, which are dictionary-encoded. All other columns are integers.
+        about: The metadata of the file, as keys and values.
+        dictionary: Names of the columns with few distinct values, which are dictionary-encoded. All other columns must
+            be integers; they are delta-encoded.
     """
     import pyarrow.parquet
 

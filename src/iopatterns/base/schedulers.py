@@ -1,4 +1,7 @@
-"""The I/O schedulers of the Linux block layer, modern and legacy."""
+"""The I/O schedulers of the Linux block layer, modern and legacy.
+
+Legacy schedulers, such as cfq, were removed in Linux 5.0.
+"""
 
 from collections.abc import Mapping
 
@@ -11,7 +14,7 @@ SUCCESSORS: Mapping[str, str] = {"noop": "none", "deadline": "mq-deadline", "cfq
 
 
 def modern_equivalent(scheduler: str) -> str:
-    """Return the modern successor of a legacy I/O scheduler.
+    """Return the modern successor of a legacy I/O scheduler: ``bfq`` for ``cfq``.
 
     A scheduler without a successor is returned unchanged.
     """

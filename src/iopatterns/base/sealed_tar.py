@@ -1,9 +1,10 @@
-"""Sealed tar files: a manifest of SHA-256 sums, and its members.
+"""Sealed tar files: xz-compressed tar files that begin with a manifest.
 
-A sealed tar file is one xz stream.
+The manifest, ``manifest.json``, lists the SHA-256 sum of each other member (file in the tar file). Equal members give
+equal bytes.
 
-Equal members give equal bytes. Reading takes bounded time and memory, whatever the file contains, and refuses members
-that the manifest does not list. A malicious file gives one clear error.
+A sealed tar file may come from a stranger. Reading therefore takes bounded time and memory whatever the file contains,
+refuses members that the manifest does not list, and raises one clear error for a damaged or malicious file.
 """
 
 import hashlib
@@ -37,14 +38,15 @@ _CHUNK = 2**16
 
 @dataclass(frozen=True)
 class SealedTarFormat:
-    """A use of sealed tar files, with the words for its messages.
+    """A format of sealed tar files, with the words for its messages.
 
     Attributes:
         name: The value of ``format`` in the manifest.
         version: The value of ``version`` in the manifest.
         noun: Noun for a file of this format, such as "archive".
-        command: The command that writes a file.
-        error: The type of all errors. Wherever this module raises IoPatternsError, the error has this type.
+        command: The command that writes such a file.
+        error: The type of all errors about such files. The functions of this module that take a format raise it where
+            they document IoPatternsError.
     """
 
     name: str
@@ -55,12 +57,12 @@ class SealedTarFormat:
 
     @property
     def a_noun(self) -> str:
-        """The noun with its article."""
+        """The noun with its indefinite article, such as "an archive"."""
         return f"{'an' if self.noun[0] in 'aeio' else 'a'} {self.noun}"
 
     @property
     def copy_again(self) -> str:
-        """The remedy for a damaged file."""
+        """The advice for a damaged file, such as "Copy the archive again …"."""
         return f"Copy the {self.noun} again from its origin"
 
 
@@ -70,14 +72,14 @@ class SealedTarFormat:
 def write_sealed_tar(output: Path, members: Iterable[tuple[str, bytes]]) -> None:
     """Write a sealed tar file.
 
-    Its content does not depend on times or owners.
+    The bytes depend on the members only, not on times or owners.
 
     Args:
         output: The file.
-        members: Names and contents of the members. The first is the manifest.
+        members: Path and content of each member. The first is the manifest.
 
     Raises:
-        ValueError: The name of a member is too long. The message names the member.
+        ValueError: The path of a member is too long for a tar file. The message names the member.
     """
     with (
         lzma.open(output, "wb", preset=6) as packed,
@@ -97,9 +99,9 @@ def write_sealed_tar(output: Path, members: Iterable[tuple[str, bytes]]) -> None
 
 
 class _Stream:
-    """The decompressed content of an xz file.
+    """The decompressed content of an xz file, read in order.
 
-    It is decompressed on demand, so that damage is reported with the member that it concerns.
+    Data are decompressed on demand. A damaged part is therefore reported when the member that it belongs to is read.
     """
 
     def __init__(self, path: Path, file: io.BufferedReader, format_: SealedTarFormat) -> None:
@@ -111,12 +113,12 @@ class _Stream:
         self._read_bytes = 0
 
     def read(self, size: int) -> bytes:
-        """Return ``size`` bytes; fewer only at the end of the stream.
+        """Return the next ``size`` bytes; fewer only at the end of the stream.
 
         Raises:
             LZMAError: The file is damaged.
             EOFError: The file is cut short.
-            IoPatternsError: The file expands to more than a file of its size may.
+            IoPatternsError: The decompressed content is too large for a file of this size.
         """
         parts, left = [], size
         while left > 0 and not self._xz.eof:
@@ -136,21 +138,28 @@ class _Stream:
     def too_large(self, what: str) -> IoPatternsError:
         """Return the error for a file, or part of a file, that is too large.
 
-        This package never writes such files.
+        This package never writes such files, so the message advises against using it.
+
+        Args:
+            what: What is too large, for the message, after the name of the file.
         """
         return self._format.error(f"{self._path}: {what}. Nothing was unpacked. Do not use this file.")
 
     def exactly(self, size: int) -> bytes:
-        """Return ``size`` bytes. Raises EOFError if there are fewer."""
+        """Return the next ``size`` bytes.
+
+        Raises:
+            EOFError: Fewer bytes are left.
+        """
         content = self.read(size)
         if len(content) < size:
             raise EOFError
         return content
 
     def at_end(self) -> bool:
-        """Return whether only padding follows.
+        """Return whether only the padding of the tar format follows.
 
-        Reads the tar stream and the file to their ends.
+        If so, the tar stream and the file have been read to their ends.
         """
         while part := self.read(_CHUNK):
             if part.strip(b"\0"):
@@ -159,9 +168,15 @@ class _Stream:
 
 
 class SealedTarReader:
-    """A reader of sealed tar files.
+    """A reader of a sealed tar file.
 
-    The manifest is read first, then the members one by one. Each member is checked when it is read.
+    Call `manifest` first, then `members`, which reads the members one by one. Each member is checked against the
+    manifest when it is read.
+
+    Args:
+        path: Path of the file, for messages.
+        file: The opened file, see `open_sealed_tar`.
+        format_: The expected format.
     """
 
     def __init__(self, path: Path, file: io.BufferedReader, format_: SealedTarFormat) -> None:
@@ -170,7 +185,7 @@ class SealedTarReader:
         self._stream = _Stream(path, file, format_)
 
     def manifest(self) -> dict[str, Any]:
-        """Return the manifest.
+        """Return the decoded manifest, the first member of the file.
 
         Raises:
             IoPatternsError: The file does not begin with a manifest of this format and version.
@@ -200,12 +215,20 @@ class SealedTarReader:
         return found
 
     def malformed(self, why: object) -> IoPatternsError:
-        """Return the error for a manifest that lacks a key or has a wrong value."""
+        """Return the error for a manifest that lacks a key or has a wrong value.
+
+        Args:
+            why: The problem, for the message.
+        """
         version, reason = self._format.version, messages.printable(why)
         return self._damaged(f"its {MANIFEST_MEMBER} is not valid for version {version} ({reason})")
 
     def escape(self, name: str) -> IoPatternsError:
-        """Return the error for a member at a path outside the places of this format."""
+        """Return the error for a member whose path leads outside its folder.
+
+        Args:
+            name: Path of the member.
+        """
         return self._format.error(
             f"{self._path}: its member '{messages.printable(name)}' is outside its folder, or is not a valid file"
             f" name. Nothing was unpacked. `{self._format.command}` does not write such members: do not use this file."
@@ -214,13 +237,14 @@ class SealedTarReader:
     def members(self, sums: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
         """Yield path and content of each member after the manifest.
 
-        The file is complete and undamaged once all members have been yielded.
+        The file is complete and undamaged only if the iteration ends without an error.
 
         Args:
-            sums: The SHA-256 sums of the members by path, in the order of the file.
+            sums: The SHA-256 sum of each member by its path, in the order of the file.
 
         Raises:
-            IoPatternsError: A member differs from the manifest. The message names the member.
+            IoPatternsError: A member is missing or differs from the manifest, or data follow the last member. The
+                message names the member.
         """
         for expected, sum_ in sums.items():
             damage = f"damaged: its member {expected} is not what was packed (SHA-256)"
@@ -248,11 +272,15 @@ class SealedTarReader:
         return self._format.error(f"{self._path}: {what}. {self._format.copy_again}.")
 
     def _member(self, most_bytes: int) -> tuple[str, bytes]:
-        """Return name and content of the next member.
+        """Return path and content of the next member.
+
+        Args:
+            most_bytes: The largest accepted content.
 
         Raises:
             IoPatternsError: The member is too large.
             ValueError: The member is not a regular file.
+            tarfile.TarError, lzma.LZMAError: The file is damaged.
             EOFError: The file is cut short.
         """
         header = tarfile.TarInfo.frombuf(self._stream.exactly(_BLOCK), "utf-8", "strict")
@@ -269,7 +297,8 @@ class SealedTarReader:
 def is_plain_name(text: str) -> bool:
     """Return whether a text can be the name of a file or folder that is not hidden.
 
-    Such names are printable, have no slash and at most 255 bytes. A path of such names cannot leave its folder.
+    Such a name is printable, has no slash, does not begin with a dot, and has 1 to 255 bytes. A path that consists of
+    such names cannot lead outside its folder.
     """
     return (
         text.isprintable()
@@ -280,10 +309,14 @@ def is_plain_name(text: str) -> bool:
 
 
 def open_sealed_tar(path: Path, format_: SealedTarFormat) -> io.BufferedReader:
-    """Open a sealed tar file for reading.
+    """Open a sealed tar file for `SealedTarReader`.
+
+    Args:
+        path: The file.
+        format_: The expected format, for error messages.
 
     Raises:
-        IoPatternsError: The file does not exist, is not a regular file or is too large.
+        IoPatternsError: The file does not exist, cannot be read, is not a regular file, or has more than 2 GiB.
     """
     try:
         return files.open_bounded(path, _MOST_FILE_BYTES)

@@ -1,4 +1,4 @@
-"""The signals that ask a measurement to stop."""
+"""The signals that ask a measurement to stop: SIGINT, SIGTERM and SIGHUP."""
 
 import signal
 from collections.abc import Iterator
@@ -9,9 +9,10 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def stop_signals_blocked() -> Iterator[None]:
-    """Keep `STOP_SIGNALS` pending in this context.
+    """Block SIGINT, SIGTERM and SIGHUP while this context lasts.
 
-    This applies to this process, and to child processes that are started meanwhile.
+    Signals that arrive meanwhile stay pending, and are delivered on exit. Child processes that are started in the
+    context inherit the blocked signals.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:

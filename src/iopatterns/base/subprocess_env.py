@@ -1,4 +1,7 @@
-"""The environment of child processes: the same time zone and locale on every host."""
+"""The environment of child processes: the same time zone and locale everywhere.
+
+Without it, the output of fio and other programs would depend on the host and the user.
+"""
 
 import os
 import sys
@@ -22,7 +25,9 @@ _DROPPED_FOR_JOBS = frozenset(
 
 
 def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return an environment for child processes with UTC and the locale C.
+    """Return environment variables for child processes, with UTC and the C locale.
+
+    Variables that set another locale or time zone, and POSIXLY_CORRECT, are removed.
 
     Args:
         given: The variables to start from; by default the environment of this process.
@@ -33,12 +38,11 @@ def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def make_environment_uniform() -> None:
-    """Set time zone, locale and PATH of this process.
+    """Set time zone, locale and PATH of this process and its future children.
 
-    Variables that change the behaviour of Python or matplotlib are removed.
-
-    All child processes inherit the environment, including the jobs of a workflow. The folder of this Python comes first
-    in PATH, so that jobs find the commands of this package even if its environment is not activated.
+    The time zone becomes UTC, the locale C. Variables that change the behaviour of Python or matplotlib, such as
+    PYTHONPATH, are removed. The folder of this Python becomes the first in PATH, so that jobs of a workflow find the
+    commands of this package even if its virtual environment is not activated.
     """
     uniform = {name: value for name, value in child_environment().items() if name not in _DROPPED_FOR_JOBS}
     for name in os.environ.keys() - uniform.keys():

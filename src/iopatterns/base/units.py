@@ -1,4 +1,7 @@
-"""Sizes and durations as text, and in bytes and microseconds."""
+"""Conversion of sizes and durations between text and numbers.
+
+Numbers are in bytes or microseconds.
+"""
 
 import os.path
 import re
@@ -16,13 +19,16 @@ _DURATION_US = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 *
 
 
 def _parse(text: str, factors: Mapping[str, int], what: str, base_unit: str) -> int:
-    """Return a number with a unit, in the base unit.
+    """Return the number in a text such as ``4 KiB``, converted to the base unit.
 
     Args:
         text: The number, and after an optional blank the unit.
         factors: The factor from each valid unit to the base unit.
-        what: What the text should be, for messages.
+        what: What the text should be, for messages, such as "size".
         base_unit: Name of the base unit, for messages.
+
+    Raises:
+        ValueError: The text has another form or unit, or the result is not a whole number.
     """
     match = _NUMBER_AND_UNIT.fullmatch(text)
     if match is None or match[2] not in factors:
@@ -36,14 +42,18 @@ def _parse(text: str, factors: Mapping[str, int], what: str, base_unit: str) -> 
 def parse_size(value: str | int) -> int:
     """Return a size in bytes, from ``4096``, ``'4k'`` or ``'4 KiB'``.
 
+    A number without a unit is in bytes. All units are powers of 1024.
+
     Raises:
-        ValueError: The text is not a size.
+        ValueError: The text is not a size, or not a whole number of bytes.
     """
     return value if isinstance(value, int) else _parse(value, _SIZE_BYTES, "size", "bytes")
 
 
 def parse_signed_size(value: str | int) -> int:
     """Return a size in bytes, which may be negative, as in ``'-8k'``.
+
+    Otherwise like `parse_size`.
 
     Raises:
         ValueError: The text is not a size.
@@ -56,8 +66,10 @@ def parse_signed_size(value: str | int) -> int:
 def parse_duration_us(value: str) -> int:
     """Return a duration in microseconds, from ``'500 ms'`` or ``'2 s'``.
 
+    Units are us, ms, s, min and h.
+
     Raises:
-        ValueError: The text is not a duration with a unit.
+        ValueError: The text is not a duration with a unit, or not a whole number of microseconds.
     """
     return _parse(value, _DURATION_US, "duration", "microseconds")
 
@@ -72,13 +84,14 @@ READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def canonical_value(value: Any, kind: str | None) -> Any:
-    """Return a value in canonical form.
+    """Convert a value of the configuration to its canonical form.
 
-    Sizes are in bytes, durations in microseconds, and paths are normalised.
+    Sizes become bytes, durations become microseconds, and paths are normalised, for example ``a//b`` to ``a/b``.
 
     Args:
         value: The value.
-        kind: A key of `READERS`; None for a value without a unit, which is returned unchanged.
+        kind: ``size``, ``signed size``, ``duration`` or ``path``; None for any other value, which is returned
+            unchanged.
 
     Raises:
         ValueError: The value is not of this kind.
@@ -87,9 +100,9 @@ def canonical_value(value: Any, kind: str | None) -> Any:
 
 
 def format_size(value_bytes: int) -> str:
-    """Return the shortest exact form of a size for fio.
+    """Return a size in bytes as text for fio, in the largest exact unit.
 
-    Examples are ``'4k'`` for 4096, ``'4097'``, and ``'-8k'`` for -8192.
+    Examples: ``'4k'`` for 4096, ``'4097'`` for 4097, ``'-8k'`` for -8192.
     """
     for suffix, factor in (("t", 2**40), ("g", 2**30), ("m", 2**20), ("k", 2**10)):
         if value_bytes and value_bytes % factor == 0:
@@ -98,9 +111,9 @@ def format_size(value_bytes: int) -> str:
 
 
 def format_duration_us(value_us: int) -> str:
-    """Return the shortest exact form of a duration.
+    """Return a duration in microseconds as text, in the largest exact unit.
 
-    Examples are ``'4s'`` for 4000000 µs and ``'1500us'`` for 1500 µs.
+    Units are s, ms and us. Examples: ``'4s'`` for 4000000, ``'1500us'`` for 1500.
     """
     for suffix, factor in (("s", 10**6), ("ms", 10**3)):
         if value_us and value_us % factor == 0:
@@ -109,7 +122,10 @@ def format_duration_us(value_us: int) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration for people: ``'42 s'``, ``'3 min 20 s'``, ``'2 h 05 min'``."""
+    """Return a duration for people, such as ``'42 s'`` or ``'3 min 20 s'``.
+
+    From one hour on, seconds are left out: ``'2 h 05 min'``.
+    """
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -1,8 +1,11 @@
 """A strict YAML reader for files that people write.
 
-A file may contain what JSON can represent, each key once, within limits that no configuration exceeds. PyYAML alone
-would expand aliases without limit, overflow the C stack on nested brackets, and silently use the second of two equal
-keys. This module therefore builds the content from the events of the parser, and checks every limit while it does so.
+A file may contain only values that JSON can represent. Each key may occur once. Size, nesting and aliases have limits
+that no real configuration exceeds.
+
+PyYAML alone is not strict enough: it expands aliases without limit, overflows the C stack on deeply nested brackets,
+and silently uses the second of two equal keys. This module therefore uses only the parser of PyYAML. It builds the
+content from the parser's events, and checks each limit while it does so.
 """
 
 import math
@@ -23,7 +26,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class YamlError(ValueError):
-    """The error raised for text that is not valid or not accepted as YAML.
+    """The error raised for text that is not valid YAML, or is not accepted.
 
     Attributes:
         line: Line of the problem, from 1; None if it is unknown.
@@ -35,9 +38,9 @@ class YamlError(ValueError):
 
 
 class _Loader(yaml.CSafeLoader):
-    """The parser, with the rules for numbers, booleans and null.
+    """The YAML parser, which recognises numbers, booleans and null.
 
-    Dates stay text.
+    Unlike in PyYAML, dates stay text.
     """
 
 
@@ -48,12 +51,14 @@ _Loader.yaml_implicit_resolvers = {
 
 
 class _Node(NamedTuple):
-    """A value built from a node.
+    """A value built from the events of the parser, with its extent.
+
+    A node is a scalar, a list or a mapping.
 
     Attributes:
         value: The value.
-        nodes: The number of nodes in the value, with aliases expanded.
-        height: The depth of nesting in the value.
+        nodes: The number of nodes in the value, including itself, with aliases expanded.
+        height: The number of nested levels in the value; 1 for a scalar.
     """
 
     value: Any
@@ -64,10 +69,11 @@ class _Node(NamedTuple):
 def parse_yaml(text: str) -> Any:
     """Return the content of a text with one YAML document.
 
-    The content consists of dict, list, str, int, float, bool and None. An empty text gives None.
+    The content consists of dict, list, str, int, float, bool and None. An empty text gives None. Dates stay text.
 
     Raises:
-        YamlError: The text is not valid, is too long or nested too deeply, or has content that JSON cannot represent.
+        YamlError: The text is not valid YAML, is too long or nested too deeply, contains a key twice or several
+            documents, or has content that JSON cannot represent.
     """
     loader = _Loader(text)
     try:
@@ -82,12 +88,12 @@ def parse_yaml(text: str) -> Any:
 
 
 def line_of(text: str, path: Iterable[str | int]) -> int:
-    """Return the line, from 1, of the node at a path in a YAML text.
+    """Return the line, from 1, at which a value is defined in a YAML text.
 
     Args:
         text: A text that `parse_yaml` accepts.
-        path: Keys and list indices. If there is no such node, the line of the last existing node on the path is
-            returned.
+        path: Keys and list indices that lead to the value, from the top level. If there is no such value, the line of
+            the last existing value on this path is returned.
     """
     node, line = yaml.compose(text, Loader=_Loader), 1
     for part in path:
@@ -107,10 +113,18 @@ def line_of(text: str, path: Iterable[str | int]) -> int:
 
 
 def remove_list_item(text: str, key: str, item: str) -> str:
-    """Return a text without an item of the list under a top-level key.
+    """Return a YAML text without one item of a list.
+
+    The rest of the text, including comments, stays unchanged.
+
+    Args:
+        text: The text.
+        key: The top-level key of the list. The list must be in brackets, such as ``[a, b]``.
+        item: The item.
 
     Raises:
-        YamlError: The list is not a flow list, such as ``[a, b]``.
+        YamlError: There is no list in brackets under the key.
+        ValueError: The list does not contain the item.
     """
     start, items = _flow_list(text, key)
     values = [node.value for node in items]
@@ -125,17 +139,19 @@ def remove_list_item(text: str, key: str, item: str) -> str:
 
 
 def add_list_item(text: str, key: str, item: str, preceding: Iterable[str]) -> str:
-    """Return a text with another item in the list under a top-level key.
+    """Return a YAML text with a new item in a list.
+
+    The rest of the text, including comments, stays unchanged.
 
     Args:
         text: The text.
-        key: The key.
+        key: The top-level key of the list. The list must be in brackets, such as ``[a, b]``.
         item: The new item.
         preceding: The new item is inserted after the last of these items. If the list has none of them, the new item
             becomes the first.
 
     Raises:
-        YamlError: The list is not a flow list, such as ``[a, b]``.
+        YamlError: There is no list in brackets under the key.
     """
     start, items = _flow_list(text, key)
     values, wanted = [node.value for node in items], set(preceding)
@@ -148,10 +164,14 @@ def add_list_item(text: str, key: str, item: str, preceding: Iterable[str]) -> s
 
 
 def _flow_list(text: str, key: str) -> tuple[int, list[yaml.ScalarNode]]:
-    """Return the position and the items of the flow list under a top-level key.
+    """Return the list in brackets under a top-level key of a YAML text.
+
+    Returns:
+        The position of the opening bracket, and the items.
 
     Raises:
-        YamlError: There is no flow list, such as ``[a, b]``, under the key.
+        YamlError: There is no list in brackets, such as ``[a, b]``, under the key, or it contains other lists or
+            mappings.
     """
     parse_yaml(text)  # compose() has no limits of its own
     root = yaml.compose(text, Loader=_Loader)
@@ -165,11 +185,11 @@ def _flow_list(text: str, key: str) -> tuple[int, list[yaml.ScalarNode]]:
 
 
 def _edited(text: str, change: tuple[int, int, str], key: str, expected: list[str]) -> str:
-    """Return a text with a part replaced.
+    """Replace a part of a list in a YAML text, and check the result.
 
     Args:
         text: The text.
-        change: Beginning, end and replacement of the part.
+        change: Position of the beginning, position of the end, and replacement of the part.
         key: The top-level key of the list that contains the part.
         expected: The list after the replacement.
 
@@ -184,7 +204,7 @@ def _edited(text: str, change: tuple[int, int, str], key: str, expected: list[st
 
 
 class _Builder:
-    """A builder of one document from the events of a parser."""
+    """A builder of the content of one YAML document, from the parser's events."""
 
     def __init__(self, loader: _Loader) -> None:
         self._loader = loader

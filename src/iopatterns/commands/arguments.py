@@ -1,4 +1,4 @@
-"""Arguments and options of several commands, and the look-up of drives."""
+"""Arguments and options that several commands have, and the look-up of drives."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,24 +14,30 @@ if TYPE_CHECKING:
 
 
 class DriveName(CompletedName):
-    """The type of an argument for a drive in config/drives.yaml or in a study."""
+    """The type of a click argument for the name of a drive.
+
+    The shell completes the names of drives in config/drives.yaml and in studies.
+    """
 
     name = "drive"
 
     def names(self) -> Iterable[str]:
-        """Return the drives of the project in the current folder."""
+        """Return the names of the drives of the project in the current folder."""
         from iopatterns.configuration import drive_entries
 
         return drive_entries.named_drives(Path.cwd())
 
 
 class StudyName(CompletedName):
-    """The type of an argument for a study: NAME stands for config/studies/NAME.yaml."""
+    """The type of a click argument for the name of a study.
+
+    The shell completes the names of the files in config/studies, without suffix.
+    """
 
     name = "study"
 
     def names(self) -> Iterable[str]:
-        """Return the studies of the project in the current folder."""
+        """Return the names of the studies of the project in the current folder."""
         return study_files.study_names(Path.cwd())
 
 
@@ -70,11 +76,13 @@ CONFIDENCE_OPTION = click.option(
 
 
 def drive_entry(name: str, *, complete: bool = True) -> "DriveEntry":
-    """Return the entry of a drive in the project in the current folder.
+    """Return the configuration entry of a drive of the project in the current folder.
+
+    The entry is a dictionary with the keys of config/drives.yaml.
 
     Args:
         name: The name of the drive.
-        complete: Whether the entry must have all keys that its kind requires.
+        complete: Whether to check that all entries of config/drives.yaml have the keys that their kinds require.
 
     Raises:
         ConfigError: The drive exists neither in config/drives.yaml nor in a study, or a file has a mistake.

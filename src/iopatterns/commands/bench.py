@@ -1,4 +1,4 @@
-"""The command `iopatterns bench`."""
+"""The command `iopatterns bench`, which measures a drive without a study."""
 
 from pathlib import Path
 
@@ -24,9 +24,9 @@ from iopatterns.commands.arguments import DriveName, drive_entry
 def command(drive: str, options: tuple[str, ...], **given: str | int | None) -> None:
     """Measure a drive over a grid of workloads, without a study.
 
-    The command measures every combination of the levels, prints a table and draws figures. Each OPTION=LEVELS adds
-    another factor, such as thinktime=1ms,5ms or DRA=0,1. `iopatterns factors` lists the factors. A real drive is
-    checked, and its settings are restored, as in a study.
+    The command measures every combination of the given levels, prints a table and draws figures. Each OPTION=LEVELS
+    adds another fio option or drive setting to vary, such as thinktime=1ms,5ms or DRA=0,1. `iopatterns factors` lists
+    them. The checks that protect a drive are the same as in a study.
     """
     from iopatterns.configuration import kinds
     from iopatterns.lab.bench import Bench, BenchRequest

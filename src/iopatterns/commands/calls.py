@@ -1,4 +1,4 @@
-"""The command group `iopatterns calls`."""
+"""The command group `iopatterns calls`, for traces of system calls."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,10 @@ _TRACE_FILES = click.argument("paths", metavar="FILE...", nargs=-1, required=Tru
 
 
 def _reading_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options for reading a trace to a command."""
+    """Add the options for reading a trace to the function of a click command.
+
+    The options are ``--name``, ``--only``, ``--adapter`` and ``--skip-bad``.
+    """
     options = (
         click.option("--name", default="", help="Name of the trace.  [default: the name of its first file]"),
         click.option(
@@ -35,7 +38,14 @@ def _reading_options(function: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _opened_trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["Trace"]:
-    """Yield the trace in some files. On exit, report skipped lines and ignored calls."""
+    """Yield the trace in some files. Without an error, report skipped data on exit.
+
+    Skipped data are faulty lines (with ``--skip-bad``), and calls on files whose opening is not in the trace.
+
+    Args:
+        paths: The files of the trace.
+        given: The values of the options that `_reading_options` adds.
+    """
     from iopatterns import calls
     from iopatterns.base import messages
 
@@ -63,7 +73,7 @@ def command() -> None:
 @_reading_options
 @click.option("--figures", type=FOLDER_PATH, help="Folder for figures: request sizes, and a map of accesses.")
 def show_trace(paths: tuple[Path, ...], figures: Path | None, **given: object) -> None:
-    """Describe the patterns, read share and request sizes of a trace.
+    """Print access patterns, read share and request sizes of a trace.
 
     FILE... are the files of one trace.
     """
@@ -92,9 +102,10 @@ def show_trace(paths: tuple[Path, ...], figures: Path | None, **given: object) -
 @click.argument("output", type=FILE_PATH)
 @_reading_options
 def convert_command(paths: tuple[Path, ...], output: Path, **given: object) -> None:
-    """Convert a trace of any format to a Parquet file.
+    """Convert a trace of any supported format to a Parquet file.
 
-    FILE... are the files of one trace. OUTPUT is the Parquet file.
+    FILE... are the files of one trace. `iopatterns calls --help` lists the formats. OUTPUT is the Parquet file to
+    write.
     """
     from iopatterns import calls
 
@@ -110,9 +121,9 @@ def convert_command(paths: tuple[Path, ...], output: Path, **given: object) -> N
 @click.argument("workload")
 @click.argument("output", type=FILE_PATH)
 def write_stand_in(workload: str, output: Path) -> None:
-    """Write a synthetic trace in place of an unpublished trace.
+    """Write a synthetic trace, a stand-in for an unpublished trace.
 
-    WORKLOAD is an application of Park and Shen (2009), such as Sandia-cth. OUTPUT is a Parquet file.
+    WORKLOAD is an application that Park and Shen (2009) traced, such as Sandia-cth. OUTPUT is a Parquet file.
     """
     from iopatterns import calls
     from iopatterns.calls.stand_ins import stand_in
@@ -134,8 +145,8 @@ def write_logs(
     """Write I/O logs and a job file with which fio replays a trace.
 
     FILE... are the files of one trace. The command writes a log for each process, the job file, and the files that the
-    trace accesses, each in the size that the replay needs. With --drive the job file is for `twin run`: the simulated
-    drive receives all requests.
+    trace accesses, each in the size that the replay needs. With --drive, the job file is for `twin run`, which runs fio
+    on a simulated drive: this drive receives all requests.
     """
     from iopatterns.calls import replaying
 

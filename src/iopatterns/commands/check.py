@@ -1,4 +1,4 @@
-"""The command `iopatterns check`."""
+"""The command `iopatterns check`, which checks if a drive may be measured."""
 
 import contextlib
 import sys
@@ -13,10 +13,11 @@ from iopatterns.commands.job import require_host
 @DRIVE_ARGUMENT
 @click.option("--writing/--reading", default=True, show_default=True, help="Checks for writing, or for reading only.")
 def command(drive: str, writing: bool) -> None:
-    """Run the pre-write checks of the block device DRIVE.
+    """Check whether DRIVE may be written, before any measurement.
 
-    The command prints each check, its result and the remedy. It changes nothing. The exit status is 1 if the drive may
-    not be measured.
+    DRIVE is a block device in config/drives.yaml. The command runs the pre-write checks, and prints each check, its
+    result and, where necessary, the remedy. It changes nothing. The exit status is 1 if the drive may not be written,
+    or with --reading may not be read.
     """
     from iopatterns.base.yaml_schema import ConfigError
     from iopatterns.configuration import drive_entries, kinds

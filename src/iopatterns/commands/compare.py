@@ -1,4 +1,4 @@
-"""The command `iopatterns compare`."""
+"""The command `iopatterns compare`, which compares two drives or runs."""
 
 from pathlib import Path
 
@@ -21,9 +21,9 @@ def command(first: str, second: str, of: str, confidence: float, output: Path | 
     """Compare two drives, two levels of a factor or two runs.
 
     FIRST and SECOND are two drives, two levels of a factor, such as DRA=0 and DRA=1, or the results folders of two
-    runs. Runs may differ in the configuration or in the version of fio; a folder of `iopatterns bench` is a run, too.
-    The command compares the workloads that were measured on both sides, and prints the ratio of the means with its
-    confidence interval.
+    runs. Runs may differ in the configuration or in the version of fio. A folder that `iopatterns bench` has written is
+    also a run. The command compares the points that both sides have measured, and prints the ratio of the means with
+    its confidence interval.
     """
     from iopatterns.analysis import plots, tables
     from iopatterns.lab import comparison

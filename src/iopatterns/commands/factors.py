@@ -1,13 +1,13 @@
-"""The command `iopatterns factors`."""
+"""The command `iopatterns factors`, which lists what studies may vary."""
 
 import click
 
 
 @click.command()
 def command() -> None:
-    """List the fio options and drive settings that a study may vary.
+    """List the fio options and drive settings that studies may vary.
 
-    The command prints the valid levels of each option and setting.
+    The command prints the valid values of each option and setting.
     """
     from iopatterns.configuration.factors import FACTORS, OPTION_ROLES, SETTING_ROLES, factor_names
 

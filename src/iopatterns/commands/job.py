@@ -1,6 +1,6 @@
-"""The context of commands that measure.
+"""What the commands that measure share.
 
-It consists of a log, the handling of stop signals, and the check of the host.
+This is a context with a log and the handling of stop signals, and the check of the host.
 """
 
 import signal
@@ -13,11 +13,14 @@ from iopatterns.base import command_line, messages
 
 @contextmanager
 def running_job(log: Path | None = None, *, die_with_parent: bool = False) -> Iterator[None]:
-    """Report errors and stop signals also in the log, and end the process after them.
+    """Run the body of a command, and report errors and stop signals.
+
+    An error that the user can correct, or a stop signal (SIGINT, SIGTERM, SIGHUP), becomes a message on standard error
+    and in the log. The process then exits. After a stop signal, the exit status is 128 plus the number of the signal.
 
     Args:
-        log: A file for a copy of all messages.
-        die_with_parent: Whether to stop when the parent process ends.
+        log: A file for a copy of all messages; None for no log.
+        die_with_parent: Whether this process gets SIGTERM when its parent process ends.
     """
     from iopatterns.measuring import fio, progress
     from iopatterns.measuring.cell import Interrupted, interruptible
@@ -38,9 +41,10 @@ def running_job(log: Path | None = None, *, die_with_parent: bool = False) -> It
 
 
 def require_host(host: str | None) -> None:
-    """Raise DriveError if a drive belongs to another host.
+    """Raise DriveError if a drive belongs to a host other than this one.
 
-    A drive without a host may be measured anywhere.
+    Args:
+        host: Name of the host that has the drive. A drive without a host (None or "") may be measured anywhere.
     """
     from iopatterns.measuring import machine
 

@@ -1,4 +1,4 @@
-"""The command `iopatterns lab`."""
+"""The command `iopatterns lab`, for work on copies of the notebooks."""
 
 from pathlib import Path
 
@@ -9,14 +9,17 @@ import click
 def command() -> None:
     """Work on copies of the notebooks in JupyterLab.
 
-    The copies are in notebooks/working. They write tables, figures and numbers to results/working. `./reproduce.sh lab`
+    The copies are in notebooks/working, and write tables, figures and numbers to results/working. `./reproduce.sh lab`
     creates the copies and opens JupyterLab.
     """
 
 
 @command.command("copy")
 def copy_notebooks() -> None:
-    """Create the working copies of the notebooks. Copies with edits are kept."""
+    """Copy the notebooks to notebooks/working.
+
+    Existing copies that you have edited are kept.
+    """
     from iopatterns.lab import working_copies
 
     root = Path.cwd()
@@ -27,7 +30,7 @@ def copy_notebooks() -> None:
 @command.command("save")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 def save_edits(names: tuple[str, ...]) -> None:
-    """Copy edits back into the notebooks.
+    """Copy edits from notebooks/working back into the notebooks.
 
     NAME... are the names of notebooks, by default all. The outputs of edited cells are removed.
     """

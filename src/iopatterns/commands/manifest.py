@@ -1,4 +1,4 @@
-"""The command `iopatterns manifest`."""
+"""The command `iopatterns manifest`, which compares the results with checksums."""
 
 import sys
 from pathlib import Path
@@ -14,8 +14,8 @@ from iopatterns.commands.arguments import RESULTS_OPTION
 def command(write: bool, results: str) -> None:
     """Compare the checksums of the results with the manifest.
 
-    The manifest, in data/manifests, has the SHA-256 sum of each file of a default run. The exit status is 1 if a file
-    differs.
+    The manifest in data/manifests has the SHA-256 sum of each file that a run with the default configuration writes.
+    The exit status is 1 if a file differs.
     """
     from iopatterns.measuring import fio
     from iopatterns.workflow import manifest

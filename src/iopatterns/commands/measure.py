@@ -1,4 +1,7 @@
-"""The hidden command `iopatterns measure`, which the workflow calls."""
+"""The hidden command `iopatterns measure`.
+
+The workflow calls it to measure cells. A cell is one configuration: a drive, its settings and a workload.
+"""
 
 import json
 from pathlib import Path
@@ -30,9 +33,9 @@ def command(
 ) -> None:
     """Measure cells: run fio for each missing raw file.
 
-    A cell is one configuration: a drive, its settings and a workload.
-
-    The name of a raw file's folder identifies the cell, and thereby the specification of the cell.
+    A cell is one configuration: a drive, its settings and a workload. Its specification contains them as JSON. A raw
+    file is the JSON output of fio in one repetition. The name of its folder ends with a hash of the specification, and
+    thereby selects one of the given specifications.
     """
     from iopatterns.measuring.cell import measure_cells
 
@@ -43,7 +46,11 @@ def command(
 
 
 def _specification(text: str) -> "Specification":
-    """Return the specification of a cell from its JSON text. Raises BadParameter."""
+    """Return the specification of a cell from its JSON text.
+
+    Raises:
+        click.BadParameter: The text is not a JSON object.
+    """
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:

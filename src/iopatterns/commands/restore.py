@@ -1,4 +1,4 @@
-"""The command `iopatterns restore`."""
+"""The command `iopatterns restore`, which restores settings of disks."""
 
 import sys
 
@@ -11,7 +11,8 @@ from iopatterns.base import command_line
 def command() -> None:
     """Restore disk settings that interrupted runs left changed.
 
-    The next measurement of a disk also restores its settings. The exit status is 1 if a setting could not be restored.
+    Without this command, the next measurement of a disk restores its settings. The exit status is 1 if a setting could
+    not be restored.
     """
     from iopatterns.measuring.drives.restoring import restore_all_disks
 

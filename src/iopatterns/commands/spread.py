@@ -1,4 +1,4 @@
-"""The command `iopatterns spread`."""
+"""The command `iopatterns spread`, which compares drives of one model."""
 
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from iopatterns.commands.arguments import CONFIDENCE_OPTION, FOLDER_PATH, QUANTI
 def command(drives: tuple[str, ...], of: str, confidence: float, output: Path) -> None:
     """Compare drives of one model with each other.
 
-    The command prints the variation between DRIVES and the variation between the repetitions on one drive. DRIVES may
-    be the drives of a lab, or the archives of several students.
+    DRIVES may be the drives of a lab, or the archives of several students. The command prints how much results vary
+    between DRIVES, and how much between repetitions on one drive.
     """
     from iopatterns.analysis import plots, tables
     from iopatterns.lab.spread import DriveSpread

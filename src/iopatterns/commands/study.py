@@ -1,4 +1,4 @@
-"""The command group `iopatterns study`."""
+"""The command group `iopatterns study`, which manages the studies of a project."""
 
 import sys
 from pathlib import Path
@@ -12,9 +12,9 @@ from iopatterns.commands.arguments import FILE_PATH, StudyName
 def command() -> None:
     """Begin, list, check, pack, add and remove studies.
 
-    A study is one source and the experiments that reproduce it. It consists of a grid (config/studies/NAME.yaml), a
-    notebook, a section of the report, published values, traces and tests. The name of the study determines the paths
-    of these files.
+    A study reproduces the experiments of one source, such as a paper. It consists of a grid (config/studies/NAME.yaml,
+    which lists what is measured), a notebook, a section of the report, published values, traces and tests. The name of
+    the study determines the paths of these files.
     """
 
 
@@ -22,9 +22,9 @@ def command() -> None:
 @click.argument("name")
 @click.option("--with-source", is_flag=True, help="Also begin the published values and claims of a source.")
 def begin_study(name: str, *, with_source: bool) -> None:
-    """Begin a study with a grid, a notebook and a section.
+    """Begin a study with a grid, a notebook and a report section.
 
-    The new study runs as it is. Existing files are kept; missing files are written.
+    The new study can be run without changes. Existing files are kept; missing files are written.
     """
     from iopatterns.workflow import skeleton
 
@@ -37,7 +37,10 @@ def begin_study(name: str, *, with_source: bool) -> None:
 @command.command("list")
 @click.option("--names", is_flag=True, help="Print only the names of the configured studies.")
 def list_studies(*, names: bool) -> None:
-    """List all studies with cells, drives, claims and files."""
+    """List all studies with their cells, drives, claims and files.
+
+    A cell is one configuration: a drive, its settings and a workload.
+    """
     from iopatterns.configuration import study_files
     from iopatterns.workflow import studies, study_package
 
@@ -51,9 +54,10 @@ def list_studies(*, names: bool) -> None:
 @command.command("check")
 @click.argument("names", metavar="[NAME]...", nargs=-1, type=StudyName())
 def check_studies(names: tuple[str, ...]) -> None:
-    """Check studies, by default all of them.
+    """Check the files of studies for mistakes, without measuring.
 
-    A run and `snakemake -n` check the configured studies in the same way.
+    NAME... are the studies, by default all. A run and `snakemake -n` check the configured studies in the same way. The
+    exit status is 2 if a study has a mistake.
     """
     from iopatterns.configuration import study_files
     from iopatterns.workflow import studies, study_package
@@ -76,7 +80,10 @@ def check_studies(names: tuple[str, ...]) -> None:
 @click.option("--output", type=FILE_PATH, help="File to write.  [default: NAME.tar.xz]")
 @click.option("--with-raw", is_flag=True, help="Include the raw files of simulated drives.")
 def pack_command(name: str, output: Path | None, *, with_raw: bool) -> None:
-    """Pack a study into one file."""
+    """Pack the files of a study into one file.
+
+    `iopatterns study add` adds such a file to another project.
+    """
     from iopatterns.workflow import study_package
 
     made = study_package.pack_study(Path.cwd(), name, output or Path(f"{name}.tar.xz"), with_raw=with_raw)
@@ -92,10 +99,10 @@ def pack_command(name: str, output: Path | None, *, with_raw: bool) -> None:
 def add_study(file: Path, *, yes: bool) -> None:
     """Add a packed study to the project.
 
-    FILE is a package that `iopatterns study pack` has written. The command verifies the SHA-256 sums and paths of the
-    package, shows the files to write, and asks for confirmation. No file is replaced. The name of the study is added to
-    config/config.yaml, and new references to paper/references.yml. A study contains code: add it only if you trust its
-    author.
+    FILE is a package that `iopatterns study pack` has written. The command verifies the SHA-256 sums and paths in the
+    package, lists the files to write, and asks for confirmation. No existing file is replaced. The name of the study is
+    added to config/config.yaml, and new references to paper/references.yml. A study contains code: add it only if you
+    trust its author.
     """
     from iopatterns.workflow import study_package
 
@@ -117,7 +124,7 @@ def add_study(file: Path, *, yes: bool) -> None:
 def remove_study(name: str, *, yes: bool, keep_raw: bool) -> None:
     """Remove a study with its results and raw files.
 
-    The command lists the files and asks for confirmation.
+    The command lists the files, and asks for confirmation before it deletes them.
     """
     from iopatterns.workflow import study_package
 

@@ -1,4 +1,4 @@
-"""The command `iopatterns summary`."""
+"""The command `iopatterns summary`, which summarises the results."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,8 @@ from iopatterns.commands.arguments import RESULTS_OPTION
 def command(since: float | None, results: str) -> None:
     """Summarise the results, and compare them with the manifest.
 
-    The exit status is 1 if a result differs from the committed manifest.
+    The manifest is the list of the expected checksums in data/manifests. The exit status is 1 if a result differs from
+    it.
     """
     from iopatterns.workflow.summary import compare_with_manifest, run_summary
 

@@ -1,4 +1,7 @@
-"""The hidden command `iopatterns unpack`, which the workflow calls."""
+"""The hidden command `iopatterns unpack`.
+
+The workflow calls it to unpack the raw files of a drive that was measured elsewhere.
+"""
 
 from pathlib import Path
 
@@ -15,9 +18,9 @@ from iopatterns.commands.job import running_job
 @click.argument("archive_file", metavar="ARCHIVE", type=click.Path(path_type=Path))
 @click.argument("folder", type=FOLDER_PATH)
 def command(log: Path | None, die_with_parent: bool, sha256: str | None, archive_file: Path, folder: Path) -> None:
-    """Verify ARCHIVE and unpack its raw files into FOLDER.
+    """Verify the archive of a drive, and unpack its raw files.
 
-    FOLDER is the folder of the drive in data/raw.
+    ARCHIVE is a file that `iopatterns archive` has written. FOLDER is the folder of the drive in data/raw.
     """
     from iopatterns.raw import archive
 

@@ -1,4 +1,4 @@
-"""Reading and validation of config/."""
+"""Reading and validation of the configuration in config/."""
 
 import contextlib
 import itertools
@@ -26,13 +26,22 @@ _ALL_TRACES = "traces"
 
 
 class ExperimentConfig(TypedDict):
-    """An experiment of a study.
+    """An experiment of a study, as in config/studies.
+
+    ``drives`` and ``fio`` override or extend the same keys of the study.
 
     Attributes:
-        vary: The levels of each factor that the experiment varies.
-        replay: The recorded trace that is replayed, instead of running fio.
-
-    All other keys override or extend the keys of the study.
+        vary: The levels of each factor (fio option or drive setting) that the experiment varies. Every combination of
+            levels is measured.
+        description: The purpose of the experiment.
+        drives: The drives that run the experiment.
+        tables: The tables about the experiment that the notebook writes, by file name without suffix.
+        figures: The figures about the experiment, likewise.
+        runtime: The shortest duration that a repetition needs, such as ``2 s``.
+        regions: Number of equal parts of the file, one for each job of fio.
+        twins_only: Whether real drives do not run the experiment.
+        fio: The fio options that are the same in all cells of the experiment.
+        replay: The recorded block trace that is replayed, instead of running fio.
     """
 
     vary: dict[str, list[int | str]]
@@ -51,11 +60,19 @@ class StudyConfig(TypedDict):
     """The content of a file in config/studies.
 
     Attributes:
+        title: The title of the source, or of the measurement.
         fio: The fio options common to all experiments.
         experiments: The experiments, by name.
-        levels: Lists of levels that experiments refer to, by name.
+        source: Authors, number or venue, and year of the publication that the study reproduces.
+        drives: The drives of experiments that name none.
+        repetitions: Number of repetitions of each cell, instead of the number in config.yaml.
+        tables: The tables about no single experiment that the notebook writes, by file name without suffix.
+        figures: The figures about no single experiment, likewise.
+        iodepth_has_no_effect: Whether an ``iodepth`` above 1 with a synchronous engine is accepted. It is then kept
+            from the command of the source, although it has no effect.
+        levels: Lists of levels by name. ``vary`` of an experiment may give the name instead of a list.
         twins: The simulated drives that the study defines, by name.
-        mechanisms: The mechanisms that the ablation of the study switches off, by name.
+        mechanisms: The mechanisms of simulated drives that the ablation of the study switches off, by name.
     """
 
     title: str
@@ -74,11 +91,12 @@ class StudyConfig(TypedDict):
 
 @dataclass(frozen=True)
 class PlannedRecording:
-    """A trace that the run records before it replays it.
+    """A block trace that this run records, before a study replays it.
 
     Attributes:
         path: The file of the trace.
-        made_of: SHA-256 sum of everything that the recording depends on.
+        made_of: SHA-256 sum of everything that the recording depends on. It identifies the trace before its file
+            exists.
     """
 
     path: str
@@ -89,22 +107,32 @@ class PlannedRecording:
 class Config:
     """The validated configuration of a project, in canonical units.
 
+    Sizes are in bytes, durations in milliseconds.
+
     Attributes:
         root: The folder of the project.
         drives: The configured drives, by name, in the order of config.yaml.
-        independent_drives: Configured drives that may be measured at the same time.
-        source_drives: Drives that any study in config/studies names, configured or not. All other drives are the
-            user's own.
-        studies: The configured studies, by name, in the order of config.yaml. An experiment that names no drives has
-            the drives of its study.
-        iologs: The logs that studies replay through fio, by path.
-        repetitions, runtime_ms, warmup_ms, precondition, precondition_round_ms, file_size_bytes, seed, interval,
-            confidence: The values of config.yaml.
+        independent_drives: Configured drives that may be measured at the same time, because they share no bus,
+            controller or link.
+        source_drives: Drives that any study in config/studies names, configured or not. All other drives are the user's
+            own.
+        studies: The configured studies, by name, in the order of config.yaml. Each experiment has the key ``drives`` if
+            it or its study names drives.
+        iologs: The I/O logs of fio that the studies replay, by path.
+        repetitions: Number of repetitions of each cell, unless its study sets another number.
+        runtime_ms: How long fio measures in a repetition, unless the experiment needs longer.
+        warmup_ms: How long the workload of a cell runs, unmeasured, before the first repetition.
+        precondition: How a whole disk is prepared before its first measurement: ``none``, ``fill`` or ``steady``.
+        precondition_round_ms: Length of a round of writes of the mode ``steady``.
+        file_size_bytes: Size of the part of a drive that is read and written.
+        seed: The seed from which the seeds of all repetitions are derived.
+        interval: The method of confidence intervals: ``t`` (Student's t) or ``bca`` (bootstrap).
+        confidence: The confidence level, such as 0.95.
         results: The results folder, relative to ``root``.
         traces: The requests of the user's own traces of system calls, by name.
-        live: Whether recordings are made again.
-        recordings: The recordings that are then used instead of shipped traces, by the path of the shipped trace.
-        trace_replacements: The traces that an ablation replays instead of others, by the path of the other trace.
+        live: Whether this run records block traces again, instead of replaying the traces in data/traces.
+        recordings: The new recordings if ``live`` is set, by the path of the trace in data/traces that each replaces.
+        trace_replacements: For an ablation, the trace that is replayed instead of another, by the path of the other.
     """
 
     root: Path
@@ -130,7 +158,7 @@ class Config:
 
 
 def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
-    """Return the validated configuration of a project.
+    """Return the validated configuration of a project, from its folder config/.
 
     Args:
         root: The folder of the project.
@@ -194,7 +222,11 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
 
 
 def _config_yaml(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the validated content of config.yaml with overrides."""
+    """Return the validated content of config.yaml, with overrides applied.
+
+    Raises:
+        ConfigError: The file has a mistake.
+    """
     main: dict[str, Any] = read_yaml(root, CONFIG_FILE)
     if isinstance(main, dict) and overrides:
         main = {**main, **overrides}
@@ -203,7 +235,11 @@ def _config_yaml(root: Path, overrides: Mapping[str, Any] | None = None) -> dict
 
 
 def replayed_traces(conf: Config) -> dict[str, set[str]]:
-    """Return the paths of the traces that each study replays, by study."""
+    """Return the block traces that the experiments of each study replay.
+
+    Returns:
+        For each configured study, the set of paths relative to the project. It is empty if the study replays no traces.
+    """
     own = conf.drives.keys() - conf.source_drives
     return {
         study: {
@@ -217,12 +253,15 @@ def replayed_traces(conf: Config) -> dict[str, set[str]]:
 
 
 def _traces_of(body: ExperimentConfig, named: Iterable[str], own: Iterable[str]) -> Iterator[str]:
-    """Yield the traces that an experiment replays.
+    """Yield the path of each block trace that an experiment replays.
+
+    The path may depend on the drive. The user's own drives have no recording: they replay the recording of the drive
+    under ``others``, if there is this key.
 
     Args:
         body: The experiment.
         named: The drives that the experiment names.
-        own: The drives of the user.
+        own: The user's own drives.
     """
     replay = body["replay"]
     drives = {*named, *([str(replay["others"])] if "others" in replay else own)}
@@ -233,9 +272,14 @@ def _traces_of(body: ExperimentConfig, named: Iterable[str], own: Iterable[str])
 
 
 def fill_template(text: str, levels: Mapping[str, int | str], drive: str) -> str:
-    """Return a text of ``replay`` with its placeholders filled in.
+    """Return a text of the key ``replay`` with its placeholders filled in.
 
-    ``{drive}`` is replaced by the drive, and the name of a factor in braces by the level.
+    For example, ``x-{bs}-{drive}`` becomes ``x-4k-intel``.
+
+    Args:
+        text: The text.
+        levels: The level of each varied factor. It replaces the name of the factor in braces.
+        drive: The name that replaces ``{drive}``.
 
     Raises:
         ValueError: The text refers to a factor that is not varied, or has an invalid syntax.
@@ -247,9 +291,10 @@ def fill_template(text: str, levels: Mapping[str, int | str], drive: str) -> str
 
 
 def _levels_of(option: str, study: StudyConfig) -> Iterator[tuple[str, str]]:
-    """Yield the levels of a fio option in a study, varied or fixed.
+    """Yield all levels of a fio option in a study, varied or fixed.
 
-    Each level follows the name of its experiment.
+    Yields:
+        The name of the experiment, and the level as text.
     """
     for experiment, body in study["experiments"].items():
         fixed = {**study["fio"], **body.get("fio", {})}
@@ -258,7 +303,7 @@ def _levels_of(option: str, study: StudyConfig) -> Iterator[tuple[str, str]]:
 
 
 def _iologs(root: Path, studies: Mapping[str, StudyConfig]) -> dict[str, iologs.IoLog]:
-    """Return the logs that studies replay, by path.
+    """Return the I/O logs of fio that the studies replay, by normalised path.
 
     Raises:
         ConfigError: A log is missing or malformed.
@@ -276,10 +321,14 @@ def _iologs(root: Path, studies: Mapping[str, StudyConfig]) -> dict[str, iologs.
 
 
 def _traces(root: Path, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, SyscallLog]:
-    """Return the requests of the traces in config.yaml, by name.
+    """Return the requests of the user's traces of system calls, by name.
+
+    Args:
+        root: The folder of the project.
+        entries: The entries of the key ``traces`` of config.yaml, by name.
 
     Raises:
-        ConfigError: A trace cannot be replayed.
+        ConfigError: A trace cannot be replayed, or has the name of a stand-in (a synthetic trace of this package).
     """
     stand_ins = {str(name).lower(): name for name in factors.find_factor("stand_in").choices}
     found = {}
@@ -296,7 +345,13 @@ def _traces(root: Path, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, S
 
 
 def _check_traces(file: str, study: StudyConfig, names: Iterable[str]) -> None:
-    """Raise ConfigError if a study replays a trace that config.yaml does not define."""
+    """Raise ConfigError if a study replays a trace that config.yaml does not define.
+
+    Args:
+        file: Path of the study, for the message.
+        study: The study.
+        names: The traces that config.yaml defines.
+    """
     for experiment, name in _levels_of("trace", study):
         if name not in names:
             raise ConfigError(
@@ -306,9 +361,9 @@ def _check_traces(file: str, study: StudyConfig, names: Iterable[str]) -> None:
 
 
 def experiment_runtime_ms(conf: Config, study: str, experiment: str) -> int:
-    """Return for how long fio measures in each repetition of an experiment, in ms.
+    """Return how long fio measures in each repetition of an experiment, in ms.
 
-    The runtime of the experiment applies if it is longer than the runtime of config.yaml.
+    This is the longer of two durations: the runtime in config.yaml, and the runtime of the experiment if it has one.
     """
     own = conf.studies[study]["experiments"][experiment].get("runtime")
     return conf.runtime_ms if own is None else max(conf.runtime_ms, units.parse_duration_us(own) // 1000)
@@ -324,9 +379,9 @@ def _milliseconds(
 
 
 def results_folder(root: Path) -> str:
-    """Return the results folder of config.yaml.
+    """Return the results folder of config.yaml, relative to the project.
 
-    If there is no such file, the default folder is returned.
+    Without config.yaml, the default folder ``results`` is returned.
 
     Raises:
         ConfigError: config.yaml has a mistake.
@@ -337,9 +392,10 @@ def results_folder(root: Path) -> str:
 
 
 def results_folders(root: Path) -> list[Path]:
-    """Return all folders that may be results folders.
+    """Return the paths of all folders that may be results folders.
 
-    These are the default folder, and folders in it that no run or command uses otherwise.
+    These are the default folder ``results``, and those of its subfolders whose names no run or command uses for other
+    files.
     """
     inside = sorted((root / DEFAULT_RESULTS).glob("*/"))
     return [root / DEFAULT_RESULTS, *(folder for folder in inside if not _is_taken(folder.name))]
@@ -350,7 +406,11 @@ def _is_taken(name: str) -> bool:
 
 
 def _results(folder: str) -> str:
-    """Return a results folder. Raises ConfigError for a folder with other results."""
+    """Return a results folder unchanged, after checking it.
+
+    Raises:
+        ConfigError: A run or command writes other results to a folder of this name.
+    """
     if folder != DEFAULT_RESULTS and _is_taken(folder.rpartition("/")[2]):
         raise ConfigError(
             f"{CONFIG_FILE}: results: {folder}: other results are written there. Use another name, such as"
@@ -367,7 +427,13 @@ def _file_size(main: Mapping[str, Any]) -> int:
 
 
 def _check_independent(names: Iterable[str], known: DriveEntries, where: str) -> None:
-    """Raise ConfigError for an independent drive that is unknown or not real."""
+    """Raise ConfigError if an independent drive is unknown or not a real drive.
+
+    Args:
+        names: The drives under ``independent_drives``.
+        known: All drives of the project.
+        where: The places where drives are defined, for the message.
+    """
     _check_names(names, "independent_drives", known.entries, where)
     for index, name in enumerate(names):
         kind = kinds.kind_of(known.entries[name])
@@ -379,10 +445,22 @@ def _check_independent(names: Iterable[str], known: DriveEntries, where: str) ->
 
 
 def _with_levels(file: str, content: Any, traces: Iterable[str]) -> Any:
-    """Return a study in which names of lists under ``vary`` are replaced.
+    """Replace the names of lists under ``vary`` by the lists, in place.
 
-    The lists are defined under ``levels``; `_ALL_TRACES` is the list of ``traces``. If there are no traces, an
-    experiment that varies them is removed, because it has nothing to measure.
+    The lists are defined under ``levels`` of the study. The name ``traces`` of the factor ``trace`` stands for all
+    traces in config.yaml. If config.yaml has no traces, an experiment with this name is removed, because it has nothing
+    to measure.
+
+    Args:
+        file: Path of the study, for messages.
+        content: The content of the study, not yet validated.
+        traces: The names of the traces in config.yaml.
+
+    Returns:
+        The content.
+
+    Raises:
+        ConfigError: There is no list of this name.
     """
     if not (isinstance(content, dict) and isinstance(content.get("experiments"), dict)):
         return content  # reported by the schema

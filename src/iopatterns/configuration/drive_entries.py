@@ -1,7 +1,7 @@
-"""The drives that can be measured.
+"""The drives that can be measured, and the entries that describe them.
 
-These are the drives of the user in config/drives.yaml, the simulated drives that studies define, and one simulated
-drive for each model in data/twins.
+There are three groups: the user's drives in config/drives.yaml, the simulated drives that studies define, and one
+simulated drive for each model in data/twins. Such a model file contains the parameters of a simulated drive.
 """
 
 import errno
@@ -22,15 +22,15 @@ ALL_TWINS = "twins"
 
 @dataclass(frozen=True)
 class DriveEntries:
-    """All drives that can be measured.
+    """All drives of a project that can be measured.
 
     Attributes:
         root: The folder of the project.
-        entries: The entry of each drive, by name.
+        entries: The entry of each drive, by name. It has the keys and values of config/drives.yaml.
         places: The file and key of each entry, for messages.
-        user_drives: The names of drives in config/drives.yaml.
-        study_drives: The names of drives that any study names, configured or not. All other drives run in every
-            experiment.
+        user_drives: The names of the drives in config/drives.yaml.
+        study_drives: The names of the drives that any study names, configured or not. Such a drive runs only in
+            experiments that name it. All other drives run in every experiment.
     """
 
     root: Path
@@ -40,9 +40,10 @@ class DriveEntries:
     study_drives: frozenset[str]
 
     def resolved(self, name: str) -> kinds.ResolvedEntry:
-        """Return the entry of a drive with the content that it refers to.
+        """Return the entry of a drive, with the content of the file that it refers to.
 
-        A simulated drive gets the digest of its model, and an archived drive gets the contents of its archive.
+        The entry of a simulated drive gets the digest (SHA-256) of its model, and the entry of an archived drive gets
+        the contents of its archive. Other entries are returned unchanged.
 
         Raises:
             ConfigError: The model or the archive cannot be read.
@@ -78,10 +79,11 @@ def read_drive_entries(root: Path, *, complete: bool = True) -> DriveEntries:
 
     Args:
         root: The folder of the project.
-        complete: Whether each entry of config/drives.yaml must have all keys that its kind requires.
+        complete: Whether to check that each entry of config/drives.yaml has all keys that its kind requires, and no
+            keys that its kind does not allow.
 
     Raises:
-        ConfigError: config/drives.yaml has a mistake, or two files have different drives of the same name.
+        ConfigError: config/drives.yaml has a mistake, or two files define different drives of the same name.
     """
     entries = _of_user(root, complete=complete)
     places = {name: f"{DRIVES_FILE}: {name}" for name in entries}
@@ -113,15 +115,20 @@ def read_drive_entries(root: Path, *, complete: bool = True) -> DriveEntries:
 def valid_drive_names(study: Mapping[str, Any], known: DriveEntries) -> list[str]:
     """Return the names that a study may list under ``drives``.
 
-    These are the drives of the user, the twins of the study, and models.
+    These are the user's drives in config/drives.yaml, the simulated drives that the study defines, and the models in
+    data/twins.
+
+    Args:
+        study: The content of the study.
+        known: All drives of the project.
     """
     return [*known.user_drives, *_defined(study), *_models()]
 
 
 def named_drives(root: Path) -> Iterator[str]:
-    """Yield the drives in config/drives.yaml and in studies.
+    """Yield the names of the drives in config/drives.yaml and in all studies.
 
-    Files with mistakes are ignored. Names may occur several times.
+    Files with mistakes are ignored. A name may be yielded several times.
     """
     for _, drives in _readable(root, [root / DRIVES_FILE]):
         yield from drives
@@ -131,21 +138,24 @@ def named_drives(root: Path) -> Iterator[str]:
 
 
 def twins_of_studies(studies: Iterable[Mapping[str, Any]], known: DriveEntries) -> list[str]:
-    """Return the simulated drives that the given studies name.
+    """Return the names of the simulated drives that the given studies name.
 
-    The drives of each study keep their order in its file, so that the results of a study do not depend on other
-    studies.
+    Each name occurs once. The drives of a study keep the order of its file, so that its results do not depend on the
+    other studies.
+
+    Args:
+        studies: The contents of the studies.
+        known: All drives of the project.
     """
     named = [dict.fromkeys(_all_names(study)) for study in studies]
     return _merged([[name for name in names if kinds.is_simulated(known.entries[name])] for names in named])
 
 
 def _merged(sequences: Sequence[Sequence[str]]) -> list[str]:
-    """Merge sequences into one that keeps the order of each.
+    """Merge sequences into one that contains each name once and keeps their orders.
 
-    Python merges base classes in this way.
-
-    If two sequences contradict each other, the first sequence decides.
+    This works like the method resolution order of Python, which merges base classes. If the orders of two sequences
+    contradict each other, the order of the first applies.
     """
     merged: list[str] = []
     while sequences := [sequence for sequence in sequences if sequence]:
@@ -157,7 +167,11 @@ def _merged(sequences: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _of_user(root: Path, *, complete: bool) -> dict[str, kinds.DriveEntry]:
-    """Return the validated entries of config/drives.yaml.
+    """Return the validated entries of config/drives.yaml, by name.
+
+    Args:
+        root: The folder of the project.
+        complete: Whether to check that each entry has the keys that its kind requires.
 
     Raises:
         ConfigError: The file has a mistake.
@@ -171,14 +185,17 @@ def _of_user(root: Path, *, complete: bool) -> dict[str, kinds.DriveEntry]:
 
 
 def _studies(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the path and content of each file in config/studies that is a mapping."""
+    """Yield the path and content of each study in config/studies.
+
+    Paths are relative to ``root``. Files that are unreadable or not a mapping are ignored.
+    """
     yield from _readable(root, sorted(root.glob(study_files.GRID.format(study="*"))))
 
 
 def _readable(root: Path, paths: Iterable[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the path and content of each file that is a readable mapping.
+    """Yield the path and content of each YAML file that is a readable mapping.
 
-    The path is relative to ``root``.
+    The yielded paths are relative to ``root``. Other files are ignored.
     """
     for path in paths:
         file = str(path.relative_to(root))
@@ -191,9 +208,9 @@ def _readable(root: Path, paths: Iterable[Path]) -> Iterator[tuple[str, dict[str
 
 
 def _all_names(study: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the drives that a study and its experiments name.
+    """Yield the names of the drives that a study and its experiments list.
 
-    Malformed parts are ignored.
+    Malformed parts of the study are ignored.
     """
     experiments = study.get("experiments")
     bodies = experiments.values() if isinstance(experiments, dict) else ()
@@ -203,7 +220,7 @@ def _all_names(study: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _defined(study: Mapping[str, Any]) -> dict[str, kinds.TwinEntry]:
-    """Return the simulated drives that a study defines.
+    """Return the entries of the simulated drives that a study defines, by name.
 
     Malformed entries are left out.
     """
@@ -217,10 +234,10 @@ def _defined(study: Mapping[str, Any]) -> dict[str, kinds.TwinEntry]:
 
 
 def _models(among: Iterable[str] | None = None) -> dict[str, kinds.TwinEntry]:
-    """Return a simulated drive for each model in data/twins, by the name of the model.
+    """Return an entry of a simulated drive for each model in data/twins, by its name.
 
     Args:
-        among: The names to return; by default all.
+        among: The names to return; by default all. Names without a model are ignored.
     """
     from iopatterns.twin import models
 
@@ -229,7 +246,10 @@ def _models(among: Iterable[str] | None = None) -> dict[str, kinds.TwinEntry]:
 
 
 def _as_text(twin: kinds.TwinEntry) -> str:
-    """Return a simulated drive in the syntax of a study file, for a message."""
+    """Return a simulated drive in the syntax of study files, for a message.
+
+    An example is ``{model: nvme-generic, set: {ftl.initial_state: random}}``.
+    """
     values = ", ".join(f"{name}: {value}" for name, value in twin.get("set", {}).items())
     return printable(f"{{model: {twin['model']}{f', set: {{{values}}}' if values else ''}}}")
 
@@ -239,7 +259,7 @@ def _kind_with(key: str) -> str:
 
 
 def _check_kinds(drives: Mapping[str, kinds.DriveEntry]) -> None:
-    """Raise ConfigError for entries with a missing or superfluous key."""
+    """Raise ConfigError if an entry lacks a key, or has a key of another kind."""
     problems = []
     for name, drive in drives.items():
         kind = kinds.kind_of(drive)
@@ -257,7 +277,10 @@ def _check_kinds(drives: Mapping[str, kinds.DriveEntry]) -> None:
 
 
 def _check_paths(root: Path, drives: Mapping[str, kinds.DriveEntry]) -> None:
-    """Raise ConfigError for a path that the operating system cannot resolve."""
+    """Raise ConfigError for a path that the operating system cannot resolve.
+
+    Examples are a loop of symbolic links, or too long a name. The path need not exist.
+    """
     for name, drive in drives.items():
         if kinds.is_simulated(drive) or "path" not in drive:
             continue

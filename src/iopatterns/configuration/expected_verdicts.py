@@ -1,4 +1,8 @@
-"""The expected verdicts of a study, and the configuration of their run."""
+"""The expected verdicts of a study, in its expectations.yaml.
+
+A verdict says whether a claim or a published value is reproduced. The file also records the configuration of the run
+that gave the verdicts.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,12 +23,14 @@ _DIGITS = 8  # of the digest of an experiment's options and levels
 
 
 def study_settings(conf: config.Config, study: str) -> dict[str, Any]:
-    """Return the values that determine the results of a study.
+    """Return the values of the configuration that determine the results of a study.
 
     The models of its simulated drives are not included.
 
-    Keys: repetitions, runtime_ms (by experiment), file_size_bytes, seed, interval, confidence, and experiments (a
-    digest of the options and levels of each experiment).
+    Returns:
+        The keys are ``repetitions``, ``runtime_ms`` (by experiment), ``file_size_bytes``, ``seed``, ``interval``,
+        ``confidence`` and ``experiments`` (for each experiment, eight hexadecimal digits of the SHA-256 of its options
+        and levels).
     """
     content = conf.studies[study]
     return {
@@ -44,13 +50,17 @@ def _digest(content: config.StudyConfig, body: config.ExperimentConfig) -> str:
 
 
 def setting_differences(found: Mapping[str, Any], default: Mapping[str, Any]) -> list[str]:
-    """Return the keys of config/ in which two configurations of a study differ.
+    """Return the names of the values in which two configurations of a study differ.
 
     Experiments that only one of them has are ignored.
 
     Args:
         found: A configuration, as returned by `study_settings`.
         default: The configuration to compare with.
+
+    Returns:
+        Names for a message, such as ``seed``, ``file_size``, ``runtime`` or ``the levels or options of mix and pause``;
+        empty if the two are equal.
     """
     names = []
     for key, value in default.items():
@@ -67,11 +77,11 @@ def setting_differences(found: Mapping[str, Any], default: Mapping[str, Any]) ->
 
 @dataclass(frozen=True)
 class Expectations:
-    """The expected results of a study.
+    """The expected verdicts of a study, and the configuration that they apply to.
 
     Attributes:
-        configured: The configuration that they apply to, as returned by `study_settings`; empty if it is unknown.
-        expected: The expected verdict of each claim and published value, by id.
+        configured: The configuration, as returned by `study_settings`; empty if it is unknown.
+        expected: The expected verdict of each claim and published value, by id, such as ``reproduced``.
     """
 
     configured: Mapping[str, Any]
@@ -79,12 +89,15 @@ class Expectations:
 
 
 def expectations_path(root: Path, study: str) -> Path:
-    """Return the path of the file with the expectations of a study."""
+    """Return the path of the expected verdicts of a study.
+
+    It is ``data/published/STUDY/expectations.yaml`` in the project.
+    """
     return root / study_files.PUBLISHED_PLACE.format(study=study) / "expectations.yaml"
 
 
 def load_expectations(root: Path, study: str) -> Expectations | None:
-    """Return the expectations of a study, or None if it has none.
+    """Return the expected verdicts of a study, or None if it has no such file.
 
     Raises:
         ConfigError: The file is malformed.
@@ -106,7 +119,11 @@ def load_expectations(root: Path, study: str) -> Expectations | None:
 
 
 def write_expectations(root: Path, study: str, expectations: Expectations) -> Path:
-    """Write the expectations of a study; return the path of the file."""
+    """Write the expected verdicts of a study to its expectations.yaml.
+
+    Returns:
+        The path of the file.
+    """
     path = expectations_path(root, study)
     files.write_text(path, _HEAD + yaml.safe_dump(asdict(expectations), sort_keys=False, allow_unicode=True))
     return path

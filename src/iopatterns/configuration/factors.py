@@ -1,7 +1,7 @@
-"""The table of factors: the fio options and settings that studies vary.
+"""The table of factors: the fio options and drive settings that studies vary.
 
-The schemas of config/, the command line of fio, the names of cells, the columns of measurements, and the names valid in
-claims and published values follow from this table. To add a factor, add an entry.
+Other parts of the package derive from this table: the schemas of config/, the command line of fio, the names of cells,
+the columns of tables with results, and the names valid in claims and published values. To add a factor, add an entry.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
@@ -17,13 +17,25 @@ LevelKind = Literal["number", "percent", "size", "signed size", "duration", "pat
 
 
 class FactorError(IoPatternsError):
-    """The error raised if a claim or a published value names an unknown factor."""
+    """The error raised for the name of an unknown factor.
+
+    Such a name comes from a claim or a published value.
+    """
 
 
 class FactorRole(Enum):
     """The part of a measurement that a factor belongs to.
 
-    It determines how a level is applied.
+    It determines how a level of the factor is applied.
+
+    Attributes:
+        DRIVE: The drive that is measured.
+        FIO: An option that fio gets unchanged.
+        OURS: An option that fio does not have in this form. This package replaces it by other fio options or a log to
+            replay.
+        MODE_PAGE: A bit of the caching mode page of a disk.
+        LOOK_AHEAD: The read look-ahead of a SATA disk.
+        QUEUE: An attribute of the kernel's request queue for the disk, such as the I/O scheduler.
     """
 
     DRIVE = "the drive itself"
@@ -40,25 +52,27 @@ SETTING_ROLES = frozenset({FactorRole.MODE_PAGE, FactorRole.LOOK_AHEAD, FactorRo
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor of a grid.
+    """A factor that a study can vary: a fio option or a setting of the drive.
 
-    Attributes that are empty in the table are derived from the others.
+    An empty ``hint``, ``label``, ``phrase`` or ``column`` is derived from the other attributes.
 
     Attributes:
-        name: The name of the factor.
+        name: The name of the factor, such as ``bs``.
         role: The part of a measurement that it belongs to.
         kind: The kind of its levels.
-        choices: The valid levels, if they are a closed set.
+        choices: The valid levels, if they are a closed set; otherwise empty.
         least: The smallest valid number.
         most: The greatest valid number.
-        tag: The text before a level in the name of a cell; None for an option that is only in the hash of the cell.
+        tag: The text before a level in the name of a cell, such as ``q`` in ``q32``. Factors whose tag is None are not
+            in the name.
         hint: The valid levels in words, for messages.
         about: An explanation beyond name and hint.
         label: The name of the factor on axes and in tables.
-        phrase: A template for a level in sentences.
-        column: The column of measurements that contains the factor.
+        phrase: A template for a level in sentences, such as ``{} jobs``.
+        column: The column of the factor in tables with results.
         turn: The position of a setting in the order in which settings are applied. Equal positions are ordered by name.
-        shared: Whether the setting may be changed on a disk that also serves others, such as the disk under a ``file``.
+        shared: Whether the setting may be changed on a disk that other programs use too. An example is the disk that
+            contains the file of a ``file`` drive.
     """
 
     name: str
@@ -77,7 +91,7 @@ class Factor:
     shared: bool = False
 
     def __post_init__(self) -> None:
-        """Derive the attributes that are empty."""
+        """Derive hint, label, phrase and column if they are empty."""
         derived = {
             "hint": self._hint(),
             "label": self.name if self.name.isupper() else self.name.replace("_", " ").capitalize(),
@@ -102,14 +116,17 @@ class Factor:
 
     @property
     def unit(self) -> str | None:
-        """The key of `units.READERS` for levels that are written as text.
+        """The kind of unit in levels that are written as text, such as ``duration``.
 
-        It is None if text is not converted.
+        It is a key of `units.READERS`, or None if levels have no unit.
         """
         return self.kind if self.kind in units.READERS else None
 
     def read(self, level: Any) -> Any:
-        """Return a level in canonical form: ``'4k'`` is 4096 bytes, ``'1 ms'`` is 1000 µs.
+        """Return a level of a study file in canonical form.
+
+        Text with a unit becomes a number: ``'4k'`` becomes 4096 bytes, ``'1 ms'`` becomes 1000 µs. Paths are
+        normalised. Other levels are returned unchanged.
 
         Raises:
             ValueError: The level is text, and not a valid size or duration.
@@ -117,9 +134,10 @@ class Factor:
         return units.canonical_value(level, self.unit) if isinstance(level, str) else level
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of a level in a study.
+        """Return the JSON schema of a level of this factor in a study file.
 
-        `yaml_schema` interprets the keywords ``x-unit`` and ``x-hint``.
+        The module `yaml_schema` interprets the two keywords that are not part of JSON Schema: ``x-unit`` is the kind of
+        unit, and ``x-hint`` describes the valid levels.
         """
         if self.choices:
             found: dict[str, Any] = {"enum": list(self.choices)}
@@ -134,7 +152,7 @@ class Factor:
 
 
 def setting_column(name: str) -> str:
-    """Return the column of measurements that contains a setting of the drive."""
+    """Return the column of a drive setting in tables with results: ``set_NAME``."""
     return f"set_{name}"
 
 
@@ -361,7 +379,10 @@ _BY_COLUMN = {factor.column: factor for factor in _TABLE}
 
 
 def factor_names(*roles: FactorRole) -> tuple[str, ...]:
-    """Return the names of the factors with the given roles, in the order of the table."""
+    """Return the names of the factors with one of the given roles.
+
+    They are in the order of the table.
+    """
     return tuple(factor.name for factor in _TABLE if factor.role in roles)
 
 
@@ -369,16 +390,16 @@ def find_factor(name: str) -> Factor:
     """Return the factor with a name.
 
     Raises:
-        FactorError: There is no such factor. The message suggests the nearest name.
+        FactorError: There is no such factor. The message suggests the most similar name.
     """
     return _find(name, FACTORS, "factor")
 
 
 def find_setting(name: str) -> Factor:
-    """Return the drive setting with a name.
+    """Return the factor of a drive setting with a name, such as ``scheduler``.
 
     Raises:
-        FactorError: There is no such setting. The message suggests the nearest name.
+        FactorError: There is no such setting. The message suggests the most similar name.
     """
     return _find(name, factor_names(*SETTING_ROLES), "setting")
 
@@ -395,9 +416,9 @@ def _find(name: str, known: Collection[str], what: str) -> Factor:
 
 
 def column_of(name: str) -> str:
-    """Return the column of measurements that contains a factor.
+    """Return the column of a factor in tables with results.
 
-    Examples are bs_bytes for bs, and set_DRA for DRA.
+    Examples are ``bs_bytes`` for ``bs``, and ``set_DRA`` for ``DRA``.
 
     Raises:
         FactorError: There is no such factor.
@@ -406,19 +427,20 @@ def column_of(name: str) -> str:
 
 
 def in_setting_order(settings: Iterable[str]) -> list[str]:
-    """Return settings in the order in which they are applied.
+    """Return names of drive settings in the order in which they are applied.
 
-    The scheduler comes first, because it changes nr_requests. WCE comes before write_cache, the kernel's view of the
-    write cache, because the latter follows WCE.
+    The scheduler comes first, because a change of the scheduler changes nr_requests. WCE (the write cache of the disk)
+    comes before write_cache (whether the kernel assumes a write cache), because a change of WCE changes write_cache.
     """
     return sorted(settings, key=lambda name: (FACTORS[name].turn, name))
 
 
 def factor_definitions() -> dict[str, Any]:
-    """Return the ``$defs`` about factors for the schemas of config/.
+    """Return definitions about factors for the JSON schemas of config/ (``$defs``).
 
-    Keys: ``options`` and ``settings``, each with a level; ``factors``, options and settings with a list of levels; and
-    ``tune``, a list of settings.
+    Returns:
+        A schema for each of these keys: ``options`` and ``settings``, a mapping from names to one level each;
+        ``factors``, a mapping from names of options and settings to lists of levels; ``tune``, a list of settings.
     """
     options, settings = (
         {name: FACTORS[name].schema() for name in factor_names(*roles)} for roles in (OPTION_ROLES, SETTING_ROLES)
@@ -457,11 +479,11 @@ def _tune() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class LevelScale:
-    """The levels of a factor in the form of tables and axes.
+    """The levels of a factor as text for tables and axes, in one unit.
 
     Attributes:
-        label: The name of the factor, with the unit.
-        texts: The text of each level, in this unit.
+        label: The name of the factor, with the unit, such as ``Block size (KiB)``.
+        texts: The text of each level, in this unit and without it.
     """
 
     label: str
@@ -469,12 +491,12 @@ class LevelScale:
 
 
 def level_scale(column: str, levels: Iterable[Any]) -> LevelScale:
-    """Return the levels of a factor in one unit that makes the numbers short.
+    """Return levels of a factor as text, in one unit that keeps the numbers short.
 
     Args:
-        column: The column of measurements. Sizes in it are bytes, durations microseconds. The label of an unknown
-            column is its name.
-        levels: The levels.
+        column: The column of the factor, which determines its name and unit. The label of an unknown column is made
+            from its name.
+        levels: The levels. Sizes are in bytes, durations in microseconds.
     """
     wanted = list(dict.fromkeys(levels))
     factor = _BY_COLUMN.get(column) or Factor(column.removeprefix("set_"), FactorRole.FIO)

@@ -1,4 +1,8 @@
-"""Expansion of the grid of a study to cells with readable, hashed names."""
+"""Expansion of a study to its cells.
+
+The grid of a study is the set of all combinations of levels of its experiments. Each combination on a drive is a cell.
+Its name is readable, and ends with digits of a hash.
+"""
 
 import itertools
 import re
@@ -23,9 +27,9 @@ _WITHOUT_EFFECT = frozenset({"description", "host", "tune", "destroy", "expendab
 
 
 class GridError(yaml_schema.ConfigError):
-    """The error raised for a grid that cannot be expanded.
+    """The error raised for a study that cannot be expanded to cells.
 
-    The message names file and place.
+    The message names the file and the place in it.
     """
 
 
@@ -36,7 +40,8 @@ class Cell:
     Attributes:
         study: The name of the study.
         drive: The name of the drive.
-        name: The readable levels, followed by the first eight digits of the SHA-256 sum of the specification.
+        name: The levels, such as ``randread-4k-q32``, followed by the first eight digits of the SHA-256 sum of the
+            specification.
         specification: Everything that can change what is measured, in canonical units, and nothing else.
         experiments: The experiments of the study that contain the cell, in the order of the file; at least one.
     """
@@ -49,19 +54,20 @@ class Cell:
 
     @property
     def folder(self) -> str:
-        """The folder of the raw files of this cell, relative to the raw folder."""
+        """The folder of the raw files of this cell, relative to data/raw."""
         return f"{self.drive}/{self.study}/{self.name}"
 
 
 def expand_grid(conf: config.Config, study: str) -> Iterator[Cell]:
-    """Yield the cells of a study on all configured drives, in the order of the file.
+    """Yield the cells of a study on all configured drives.
 
-    A cell that several experiments contain is yielded once. The cells of an archived drive are those in its archive
-    that belong to an experiment of the study.
+    Drives are in the order of config.yaml, the cells of a drive in the order of the study file. A cell that several
+    experiments contain is yielded once. An archived drive has the cells of its archive that belong to an experiment of
+    the study.
 
     Raises:
-        GridError: An experiment lacks a required option, cannot be measured or has an option without effect; or an
-            archive has no suitable cell, or too few repetitions of one.
+        GridError: An experiment lacks a required option, cannot be measured, or has an option without effect; or an
+            archive has no suitable cell, or too few repetitions of a cell.
     """
     file = f"{config.STUDIES_FOLDER}/{study}.yaml"
     if problems := list(study_check.output_problems(conf, study)):
@@ -86,14 +92,14 @@ def expand_grid(conf: config.Config, study: str) -> Iterator[Cell]:
 
 
 class _Point(NamedTuple):
-    """A combination of levels on a drive.
+    """A combination of levels on a drive, from which a cell is made.
 
     Attributes:
-        experiment: The experiment.
-        options: The fio options in canonical units; for a replay they describe the traced program.
-        size: ``{"size": …}``, the part of the file that a job uses, if it follows from other options.
-        settings: The settings of the drive.
-        replay: The trace that is replayed, instead of running fio.
+        experiment: The name of the experiment.
+        options: The fio options in canonical units. For a replay they describe the traced program.
+        size: ``{"size": …}``, the part of the file that a job uses, if it follows from other options; otherwise empty.
+        settings: The settings of the drive, by name.
+        replay: The block trace that is replayed, instead of running fio; otherwise None.
     """
 
     experiment: str
@@ -106,7 +112,14 @@ class _Point(NamedTuple):
 def _specification(
     conf: config.Config, study: str, drive: str, entry: kinds.ResolvedEntry, point: _Point
 ) -> records.Specification:
-    """Return the specification of a cell.
+    """Return the specification of a cell: everything that can change its results.
+
+    Args:
+        conf: The configuration.
+        study: The name of the study.
+        drive: The name of the drive.
+        entry: The entry of the drive.
+        point: The levels.
 
     Raises:
         GridError: The cell cannot be measured.
@@ -142,7 +155,16 @@ def _specification(
 def _drive_specification(
     conf: config.Config, name: str, entry: kinds.ResolvedEntry, point: _Point
 ) -> records.DriveSpecification:
-    """Return the part of a specification that describes the drive."""
+    """Return the part of a specification that describes the drive.
+
+    Keys that no measurement depends on, such as ``description``, are left out.
+
+    Args:
+        conf: The configuration.
+        name: The name of the drive.
+        entry: The entry of the drive.
+        point: The levels.
+    """
     drive: dict[str, Any] = {key: value for key, value in entry.items() if key not in _WITHOUT_EFFECT}
     drive |= {"name": name, "file_size_bytes": 0 if point.replay else conf.file_size_bytes}
     if kinds.kind_of(entry).is_preconditioned and conf.precondition != "none":
@@ -155,16 +177,18 @@ def _drive_specification(
 def repetitions(conf: config.Config, study: str) -> int:
     """Return the number of repetitions of each cell of a study.
 
-    The study may override the number in config.yaml.
+    It is the number in the study file or, if the study has none, in config.yaml.
     """
     return conf.studies[study].get("repetitions", conf.repetitions)
 
 
 def drives_of_experiment(conf: config.Config, study: str, experiment: str) -> list[str]:
-    """Return the configured drives on which an experiment runs.
+    """Return the names of the configured drives on which an experiment runs.
 
-    A drive that any study names belongs to a source, and runs in the experiments that name it. All other drives, such
-    as your own, run in every experiment, except real drives in experiments for simulated drives only.
+    - A drive that any study names runs only in the experiments that name it.
+    - A drive that no study names, such as the user's own, runs in every experiment. Real drives are left out of
+      experiments for simulated drives only.
+    - An archived drive runs in the experiments of the cells in its archive.
     """
     named = conf.studies[study]["experiments"][experiment].get("drives", ())
     return [
@@ -183,13 +207,16 @@ def drives_of_experiment(conf: config.Config, study: str, experiment: str) -> li
 
 
 def _is_for_twins(conf: config.Config, study: str, experiment: str) -> bool:
-    """Return whether an experiment is for simulated drives only, such as a replay."""
+    """Return whether only simulated drives run an experiment, such as a replay."""
     body = conf.studies[study]["experiments"][experiment]
     return "replay" in body or body.get("twins_only", False)
 
 
 def _in_archive(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArchive) -> Iterator[Cell]:
-    """Yield the cells of a study in an archive, with the name of the drive."""
+    """Yield the cells of an archive that belong to an experiment of a study.
+
+    They get the name of the drive in this project.
+    """
     for cell in entry["contents"].cells:
         experiments = tuple(name for name in cell.experiments if name in conf.studies[study]["experiments"])
         if cell.study == study and experiments:
@@ -197,7 +224,7 @@ def _in_archive(conf: config.Config, study: str, drive: str, entry: kinds.Resolv
 
 
 def _archived(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArchive) -> Iterator[Cell]:
-    """Yield the cells of a study on an archived drive.
+    """Yield the cells of a study on an archived drive, after checking the archive.
 
     Raises:
         GridError: The archive has no suitable cell, or too few repetitions of a cell.
@@ -224,15 +251,20 @@ def _archived(conf: config.Config, study: str, drive: str, entry: kinds.Resolved
 
 
 def repetition_names(count: int) -> list[str]:
-    """Return the names of the raw files of a cell: ``01``, ``02`` and so on.
+    """Return the names of the raw files of a cell without suffix: ``01``, ``02``, ….
 
-    The names have no suffix.
+    Args:
+        count: Number of repetitions of the cell. Each has one raw file.
     """
     return [f"{number:02d}" for number in range(1, count + 1)]
 
 
 def _points(conf: config.Config, study: str, drive: str) -> Iterator[_Point]:
-    """Yield each combination of levels of a study on a drive."""
+    """Yield each combination of levels of a study on a drive, by experiment.
+
+    Raises:
+        GridError: An experiment has both ``regions`` and ``size``, or replays a trace that does not exist.
+    """
     content = conf.studies[study]
     for experiment, body in content["experiments"].items():
         if drive not in drives_of_experiment(conf, study, experiment):
@@ -262,10 +294,17 @@ def _points(conf: config.Config, study: str, drive: str) -> Iterator[_Point]:
 def _replay(
     conf: config.Config, study: str, experiment: str, drive: str, levels: Mapping[str, int | str]
 ) -> records.Replay:
-    """Return what a cell replays.
+    """Return which phase of which block trace a cell replays, and how.
 
-    There is no recording for drives of the user. They replay the recording of the drive that the experiment names for
-    them.
+    The user's own drives have no recorded trace. They replay the trace of the drive under the key ``others`` of the
+    experiment.
+
+    Args:
+        conf: The configuration.
+        study: The name of the study.
+        experiment: The name of the experiment.
+        drive: The name of the drive.
+        levels: The level of each varied factor, as in the study file.
 
     Raises:
         GridError: There is no such trace.
@@ -304,9 +343,15 @@ def _replay(
 def _used_size(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bool) -> dict[str, int]:
     """Return ``{"size": …}`` for a workload that can use only part of the file.
 
-    The result is empty if the workload has a size, or can use the complete file.
+    The size is in bytes, counted from the offset of the workload. It is rounded down to whole MiB. The result is empty
+    if the workload has its own size, or can use the complete file. Without a size, fio would delete a file that is too
+    short, and write a longer one.
 
-    fio counts the size from the offset, and deletes a file that is too short.
+    Args:
+        point: The fio options in canonical units.
+        file_size_bytes: Size of the file.
+        by_regions: Whether each job has its own region of the file, as long as the distance between the offsets of two
+            jobs.
     """
     if "size" in point:
         return {}
@@ -319,9 +364,9 @@ def _used_size(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bo
 
 
 class _Tags:
-    """The readable part of the names of cells.
+    """The maker of the readable part of cell names.
 
-    It depends on fio options and settings only.
+    It remembers the text of each level, because the same levels occur in many cells.
     """
 
     def __init__(self) -> None:
@@ -332,7 +377,12 @@ class _Tags:
         self._known: dict[tuple[str, Any], str] = {}
 
     def readable(self, point: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-        """Return the readable part of a name, such as ``randread-4k-q32-j4-mix70``."""
+        """Return the readable part of a name, such as ``randread-4k-q32-j4-mix70``.
+
+        Args:
+            point: The fio options of the cell.
+            settings: The drive settings of the cell.
+        """
         asynchronous = point.get("ioengine") in engines.ASYNCHRONOUS_ENGINES
         parts = []
         for option in self._order:
@@ -348,9 +398,14 @@ class _Tags:
 
 
 def level_text(option: str, level: Any) -> str:
-    """Return a level of a factor in the form of names, such as ``4k`` or ``10us``.
+    """Return a level of a factor as it is written in names, such as ``4k``.
 
-    The level of an unknown factor is returned as text.
+    A duration is written as ``10us``. A path is shortened to its file name without suffix. Characters that a name
+    cannot contain become ``_``.
+
+    Args:
+        option: The name of the factor. An unknown factor has no unit.
+        level: The level in canonical form.
     """
     unit = FACTORS[option].unit if option in FACTORS else None
     if unit in {"size", "signed size"}:

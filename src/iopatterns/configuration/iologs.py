@@ -1,6 +1,6 @@
-"""I/O logs that fio replays request by request.
+"""I/O logs, whose requests fio replays one by one.
 
-A log is generated for a cell, or read from a file of the user.
+A log is generated for a cell, or read from a file of the user. It can also be made from a trace of system calls.
 """
 
 import hashlib
@@ -48,17 +48,17 @@ _FILE_ACTIONS = frozenset({"add", "open", "close"})
 class IologError(IoPatternsError):
     """The error raised for a missing or invalid log or trace.
 
-    The message names file and line.
+    The message names the file and, where it applies, the line.
     """
 
     exit_status = 2
 
 
 class LogRequest(NamedTuple):
-    """A request of a log.
+    """A request of an I/O log.
 
     Attributes:
-        time_us: Time since the first request, in µs.
+        time_us: Time since the first request, in µs. It is 0 in logs without times.
         action: ``read``, ``write``, ``sync`` or ``datasync``.
         offset_bytes: Position on the drive.
         length_bytes: Length of the request.
@@ -72,7 +72,7 @@ class LogRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class IoLog:
-    """A log of the user.
+    """An I/O log that the user provides.
 
     Attributes:
         requests: The requests in their order.
@@ -84,9 +84,10 @@ class IoLog:
 
     @property
     def rw(self) -> str:
-        """The direction of the requests, as a value of ``rw``.
+        """The direction of all requests together, as a value of fio's option ``rw``.
 
-        It is ``randread`` only if all requests are reads.
+        It is ``randread`` if there are only reads, ``randrw`` if there are reads and other requests, and otherwise
+        ``randwrite``.
         """
         actions = {request.action for request in self.requests}
         if actions == {"read"}:
@@ -95,24 +96,25 @@ class IoLog:
 
     @property
     def largest_bytes(self) -> int:
-        """The length of the largest request."""
+        """The length of the largest request, in bytes."""
         return max(request.length_bytes for request in self.requests)
 
     @property
     def end_bytes(self) -> int:
-        """The end of the furthest request, that is, the required size of the drive."""
+        """The end of the furthest request, in bytes: the size that the drive must have."""
         return max(request.offset_bytes + request.length_bytes for request in self.requests)
 
 
 @dataclass(frozen=True)
 class SyscallLog(IoLog):
-    """The requests of a process in a trace of system calls, on a bare drive.
+    """The requests of one process of the user's trace of system calls.
 
-    ``sha256`` is the sum of the requests as a log.
+    The offsets of the requests are on a bare drive: the files of the process follow one another there. ``sha256`` is
+    the sum of the requests in the form of an I/O log.
 
     Attributes:
-        path: The file of the trace.
-        only: A pattern of the accessed files.
+        path: The file of the trace, relative to the project.
+        only: Pattern of the file names. Calls on other files are ignored.
         process: The number of the process.
     """
 
@@ -121,12 +123,21 @@ class SyscallLog(IoLog):
     process: int
 
     def planned(self) -> CallTrace:
-        """Return the part of a specification that describes the trace."""
+        """Return the part of a cell's specification that describes the trace.
+
+        It consists of path, pattern, process and SHA-256 sum.
+        """
         return {"path": self.path, "only": self.only, "process": self.process, "sha256": self.sha256}
 
 
 def is_replay(options: FioOptions) -> bool:
-    """Return whether the requests of a cell come from a log."""
+    """Return whether the requests of a cell come from a log.
+
+    Otherwise fio generates them.
+
+    Args:
+        options: The fio options of the cell.
+    """
     return not options.keys().isdisjoint(LOG_OPTIONS)
 
 
@@ -135,13 +146,14 @@ def replayed_requests(
 ) -> Sequence[LogRequest] | None:
     """Return the requests that a repetition of a cell replays.
 
-    Returns None if fio generates the requests.
+    Returns None if the cell has no log, so that fio generates the requests.
 
     Args:
         specification: The specification of the cell.
-        own: The log or trace of the user that the cell names, if any.
+        own: The log or trace of the user that the cell names; None for all other cells.
         randseed: The seed of the repetition.
-        runtime_ms: The runtime. Requests of ``own`` with later times are left out, because fio would wait for them.
+        runtime_ms: The runtime of fio. Requests of ``own`` with later times are left out, because fio would wait for
+            them. With the option ``replay_no_stall``, all are kept.
     """
     options = specification["fio"]
     if not is_replay(options):
@@ -169,6 +181,9 @@ def _of_stand_in(workload: str) -> Sequence[LogRequest]:
     """Return the requests of the first process of a synthetic trace.
 
     The files of the process follow one another on the drive.
+
+    Args:
+        workload: Name of the application that the trace imitates, such as ``Sandia-cth``.
     """
     from iopatterns.calls import replaying, stand_ins  # imports pandas, which no other cell needs
 
@@ -178,7 +193,15 @@ def _of_stand_in(workload: str) -> Sequence[LogRequest]:
 
 
 def _in_partitions(options: FioOptions, blocks: int) -> Iterator[tuple[str, int]]:
-    """Yield (action, block) without end: the parts in turn, sequentially in each part."""
+    """Yield (action, block) without end, for the option ``partitions``.
+
+    The file is divided into equal parts. The requests go to one part after the other, and proceed sequentially in each
+    part.
+
+    Args:
+        options: The fio options of the cell.
+        blocks: Number of blocks in the used part of the file.
+    """
     parts = options["partitions"]
     blocks_per_part = blocks // parts
     for turn in itertools.count():
@@ -187,9 +210,16 @@ def _in_partitions(options: FioOptions, blocks: int) -> Iterator[tuple[str, int]
 
 
 def _in_turns(options: FioOptions, blocks: int, runtime_ms: int, chance: random.Random) -> Iterator[tuple[str, int]]:
-    """Yield (action, block) without end, for a replay in phases.
+    """Yield (action, block) without end, for the option ``replay``.
 
-    Each phase has the same random requests. The random requests change after each turn.
+    For ``replay=write-read``, the phases are writes of random blocks, and reads of the same blocks in the same order.
+    After each pair of phases, other random blocks are drawn.
+
+    Args:
+        options: The fio options of the cell.
+        blocks: Number of blocks in the used part of the file.
+        runtime_ms: The runtime of fio, which determines the number of requests in a phase.
+        chance: The generator of random numbers.
     """
     size = min(MAX_LOG_REQUESTS // 2, max(1, runtime_ms // _MS_PER_TURN_REQUEST))
     while True:
@@ -201,9 +231,9 @@ def _in_turns(options: FioOptions, blocks: int, runtime_ms: int, chance: random.
 
 
 def iolog_text(requests: Sequence[LogRequest]) -> str:
-    """Return requests as a log of version 3.
+    """Return requests as the text of an I/O log of fio, version 3.
 
-    The log contains the time of each request in microseconds.
+    Such a log contains the time of each request in microseconds.
     """
     end_us = requests[-1].time_us if requests else 0
     # fio ignores the time 0 (delay_since_ttime in its iolog.c), and would not wait for the second request
@@ -216,24 +246,25 @@ def iolog_text(requests: Sequence[LogRequest]) -> str:
 
 
 def count_transfers(requests: Sequence[LogRequest]) -> int:
-    """Return the number of requests that read or write."""
+    """Return the number of requests that read or write, as opposed to syncs."""
     return sum(request.action in _TRANSFERS for request in requests)
 
 
 def read_syscall_trace(root: Path, path: str, only: str = "*", process: int | None = None) -> SyscallLog:
     """Return the requests of one process in a trace of system calls.
 
-    The files of the process follow one another on the drive.
+    The offsets of the requests are on a bare drive: the files of the process follow one another there.
 
     Args:
         root: The folder of the project.
-        path: The trace, relative to ``root``, in any format that `calls.open_trace` reads.
-        only: A pattern of the accessed files.
-        process: The process; by default the process that transfers most bytes, of equal ones that with the lowest
-            number.
+        path: The trace, relative to ``root``, in any format that `calls.open_trace` reads, such as the output of
+            strace.
+        only: Pattern of the file names. Calls on other files are ignored.
+        process: The number of the process; by default the process that transfers most bytes. If several transfer
+            equally many, it is the one with the lowest number.
 
     Raises:
-        IologError: The trace cannot be read or replayed. The message names file and line.
+        IologError: The trace cannot be read or replayed. The message names the file and, where it applies, the line.
     """
     from iopatterns.calls import CallsError, Trace, open_trace, replaying  # imports pandas, which few cells need
 
@@ -255,11 +286,16 @@ def read_syscall_trace(root: Path, path: str, only: str = "*", process: int | No
 def _of_process(trace: "Trace", shown: str, only: str, process: int | None) -> "pd.DataFrame":
     """Return the calls of one process that can be replayed, in their order.
 
+    These are reads, writes and syncs.
+
     Args:
         trace: The trace.
         shown: Path of the trace, for messages.
-        only: The pattern of the trace, for messages.
-        process: The process; None for the process that transfers most bytes.
+        only: The pattern with which the trace was opened, for messages.
+        process: The number of the process; None for the process that transfers most bytes.
+
+    Raises:
+        IologError: The trace has too many requests, or the process reads and writes nothing.
     """
     import pandas as pd
 
@@ -293,7 +329,10 @@ def _of_process(trace: "Trace", shown: str, only: str, process: int | None) -> "
 
 
 def load_iolog(path: Path) -> IoLog:
-    """Return a log of version 2 or 3 that fio or the user wrote.
+    """Return the requests in an I/O log of fio, version 2 or 3.
+
+    Args:
+        path: The file, written by fio or by the user.
 
     Raises:
         IologError: The file is missing or is not a valid log. The message names the line.
@@ -341,10 +380,10 @@ def load_iolog(path: Path) -> IoLog:
 
 
 def _words(line: str) -> list[str]:
-    """Return the words of a line.
+    """Return the words of a line, after checking its length and characters.
 
     Raises:
-        ValueError: The line cannot be part of a log.
+        ValueError: The line is too long, or contains control characters.
     """
     if len(line) > _LONGEST_LINE:
         raise ValueError(f"a line has at most {_LONGEST_LINE} characters")
@@ -355,10 +394,16 @@ def _words(line: str) -> list[str]:
 
 
 def _parsed(words: Sequence[str], *, timed: bool) -> tuple[str, LogRequest | None]:
-    """Return the file name in a line, and the request if the line is a request.
+    """Return the file name in a line of a log, and its request.
+
+    The request is None if the line opens or closes the file.
+
+    Args:
+        words: The words of the line.
+        timed: Whether the first word is a time, as in version 3.
 
     Raises:
-        ValueError: The line is malformed.
+        ValueError: The line is malformed, or its action is not supported.
     """
     syntax = ("TIME " if timed else "") + "FILE ACTION [OFFSET LENGTH]"
     time_us = whole_number(words[0], "the time") if timed else 0

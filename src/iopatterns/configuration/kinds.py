@@ -1,6 +1,7 @@
-"""The kinds of drive in config/drives.yaml, with keys and properties.
+"""The kinds of drive in config/drives.yaml, with their keys and properties.
 
-Only this module and `measuring/drives/` refer to a kind by its name.
+The kinds are ``twin`` (a simulated drive), ``file``, ``block`` (a whole disk) and ``archive``. Outside this module and
+`measuring/drives/`, code depends on the properties of a kind, not on its name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,12 @@ class _Described(TypedDict):
 
 
 class TwinEntry(_Described):
-    """A simulated drive.
+    """The entry of a simulated drive, which the project calls a twin.
 
     Attributes:
+        kind: Always ``twin``.
         model: The name of its model in data/twins.
-        set: Values that replace parameters of the model.
+        set: Values that replace parameters of the model, by name of the parameter.
     """
 
     kind: Literal["twin"]
@@ -33,9 +35,12 @@ class TwinEntry(_Described):
 
 
 class FileEntry(_Described):
-    """A file on a mounted disk. The package creates and owns the file.
+    """The entry of a drive that is a file on a mounted disk.
+
+    The package creates the file, and refuses a file that it has not created.
 
     Attributes:
+        kind: Always ``file``.
         path: The file.
         host: The host that has the disk, for a workflow on several hosts.
         tune: The settings of the disk that studies may change.
@@ -48,17 +53,19 @@ class FileEntry(_Described):
 
 
 class BlockEntry(_Described):
-    """A whole disk.
+    """The entry of a drive that is a whole disk.
 
     Attributes:
+        kind: Always ``block``.
         path: The block device.
         host: The host that has the disk, for a workflow on several hosts.
         serial: The serial number of the disk.
-        model: The model of the disk.
+        model: The model name of the disk.
         size: The size of the disk.
         tune: The settings of the disk that studies may change.
-        destroy: The serial number again, as consent to overwrite the disk.
-        expendable: The partitions and signatures that may be overwritten.
+        destroy: The serial number again, as consent to overwrite the disk. Without it, only reading workloads run.
+        expendable: Content of the disk that may be overwritten: types of file systems or other signatures, and ``data``
+            for data without a signature.
     """
 
     kind: Literal["block"]
@@ -73,10 +80,11 @@ class BlockEntry(_Described):
 
 
 class ArchiveEntry(_Described):
-    """A drive that was measured elsewhere.
+    """The entry of a drive that was measured elsewhere.
 
     Attributes:
-        path: The archive with its raw files.
+        kind: Always ``archive``.
+        path: The archive with the raw files of the drive, written by `iopatterns archive`.
     """
 
     kind: Literal["archive"]
@@ -87,24 +95,25 @@ DriveEntry = TwinEntry | FileEntry | BlockEntry | ArchiveEntry
 
 
 class ResolvedTwin(TwinEntry):
-    """A simulated drive with the digest of its model.
+    """The entry of a simulated drive, with the digest of its model.
 
-    The cells of the drive change when the digest does.
-
-    The values of ``set`` are in the shortest text form of a model file.
+    The values of ``set`` are text, in the shortest form that model files accept. A change of the digest changes the
+    cells of the drive, which are then measured again.
 
     Attributes:
-        model_digest: The digest of the model with the values of ``set``.
+        model_digest: SHA-256 of the model with the values of ``set``.
     """
 
     model_digest: str
 
 
 class ResolvedArchive(ArchiveEntry):
-    """An archived drive with the contents of its archive, which determine its cells.
+    """The entry of an archived drive, with the contents of its archive.
+
+    The contents determine the cells of the drive.
 
     Attributes:
-        contents: The contents.
+        contents: The list of the cells in the archive, with their checksums.
     """
 
     contents: "ArchiveContents"
@@ -117,19 +126,19 @@ ResolvedEntry = ResolvedTwin | FileEntry | BlockEntry | ResolvedArchive
 
 @dataclass(frozen=True)
 class DriveKind:
-    """A kind of drive.
+    """A kind of drive, with the properties that other code depends on.
 
     Attributes:
         name: The name of the kind in config/drives.yaml.
         entry: The type of an entry of this kind.
         hint: A description for messages.
-        is_simulated: Whether the drive is simulated. It then needs virtual time only, and each repetition finds it in
-            the same state.
-        is_archived: Whether the drive was measured elsewhere, so that its raw files are unpacked.
+        is_simulated: Whether the drive is simulated. Its requests take virtual time only, and it is in the same state
+            before each repetition.
+        is_archived: Whether the drive was measured elsewhere. Its raw files are unpacked instead of measured.
         is_whole_disk: Whether the path is a block device.
-        is_filled: Whether the package writes the measured part of the drive once before the first measurement.
-        is_preconditioned: Whether the package does so if the configuration asks for it, optionally until the drive is
-            in a steady state.
+        is_filled: Whether the package always writes the measured part of the drive once, before the first measurement.
+        is_preconditioned: Whether the package does so only if the configuration demands it (``precondition``),
+            optionally until the drive is in a steady state.
     """
 
     name: str
@@ -143,20 +152,20 @@ class DriveKind:
 
     @property
     def is_real(self) -> bool:
-        """Whether the drive belongs to this host.
+        """Whether the drive is hardware that is measured on a host.
 
-        Other activity of the host disturbs such a drive.
+        It is false for simulated and archived drives. Other activity of the host disturbs a real drive.
         """
         return not (self.is_simulated or self.is_archived)
 
     @property
     def needed(self) -> list[str]:
-        """The keys that an entry must have besides its kind."""
+        """The keys that an entry of this kind must have, without ``kind``."""
         return [key for key in self.entry.__annotations__ if key in self.entry.__required_keys__ and key != "kind"]
 
     @property
     def allowed(self) -> frozenset[str]:
-        """All keys that an entry may have."""
+        """All keys that an entry of this kind may have."""
         return frozenset(self.entry.__annotations__)
 
 
@@ -178,16 +187,17 @@ WHOLE_DISK_KINDS = tuple(name for name, kind in DRIVE_KINDS.items() if kind.is_w
 
 
 def kind_definitions() -> dict[str, Any]:
-    """Return the ``$defs`` for the schema of config/drives.yaml.
+    """Return the definition of drive kinds for the schema of config/drives.yaml.
 
-    The only key is ``kind``, the names of all kinds.
+    Returns:
+        The schema of a name of a kind, under the only key ``kind``.
     """
     *first, last = (f"{name} ({kind.hint})" for name, kind in DRIVE_KINDS.items())
     return {"kind": {"enum": list(DRIVE_KINDS), "x-hint": f"{', '.join(first)} or {last}"}}
 
 
 def kind_of(entry: DriveEntry) -> DriveKind:
-    """Return the kind of a drive, from its entry."""
+    """Return the kind of a drive from its entry in config/drives.yaml."""
     return DRIVE_KINDS[entry["kind"]]
 
 
@@ -195,28 +205,31 @@ def kind_of(entry: DriveEntry) -> DriveKind:
 
 
 def is_simulated(entry: DriveEntry) -> "TypeIs[TwinEntry]":
-    """Return whether a drive is simulated."""
+    """Return whether an entry describes a simulated drive."""
     return kind_of(entry).is_simulated
 
 
 def is_archived(entry: DriveEntry) -> "TypeIs[ArchiveEntry]":
-    """Return whether a drive was measured elsewhere."""
+    """Return whether an entry describes a drive that was measured elsewhere."""
     return kind_of(entry).is_archived
 
 
 def is_real(entry: DriveEntry) -> "TypeIs[FileEntry | BlockEntry]":
-    """Return whether a drive belongs to this host.
+    """Return whether an entry describes real hardware: a file or a whole disk.
 
-    Simulated and archived drives do not.
+    It does not if the drive is simulated or archived.
     """
     return kind_of(entry).is_real
 
 
 def is_whole_disk(entry: DriveEntry) -> "TypeIs[BlockEntry]":
-    """Return whether a drive is a whole disk of this host."""
+    """Return whether an entry describes a whole disk, as opposed to a file on one."""
     return kind_of(entry).is_whole_disk
 
 
 def host_of(entry: DriveEntry) -> str:
-    """Return the name of the host that has a drive; empty if the entry names none."""
+    """Return the name of the host that has a drive.
+
+    It is empty if the entry names no host, and for simulated and archived drives.
+    """
     return entry.get("host", "") if is_real(entry) else ""

@@ -1,4 +1,7 @@
-"""Checks of hand-written input files, and reading of published CSV files."""
+"""Quick checks of hand-written input files, and reading of published CSV files.
+
+Published files are in data/published/STUDY, and contain values from the source of a study.
+"""
 
 import csv
 import io
@@ -27,7 +30,7 @@ _SHORT_CLAIMS = 1_000
 class PublishedError(IoPatternsError):
     """The error raised for a missing or invalid file of published values.
 
-    The message names file and line.
+    The message names the file and, where it applies, the line.
     """
 
 
@@ -38,11 +41,14 @@ def read_published_table(
 
     Args:
         path: The file.
-        columns: The expected columns.
+        columns: The expected columns, in their order.
         more: Whether further columns may follow.
 
+    Returns:
+        For each row its line number, and its fields by column.
+
     Raises:
-        PublishedError: The file is missing or empty, cannot be read, or has other columns.
+        PublishedError: The file is missing, cannot be read, has no rows, or has other columns.
     """
     try:
         reader = csv.reader(io.StringIO(files.read_bounded(path, _MOST_BYTES).decode(), newline=""), strict=True)
@@ -65,21 +71,24 @@ def read_published_table(
 
 
 def has_published(root: Path, study: str) -> bool:
-    """Return whether the source of a study has published values.
+    """Return whether the folder ``data/published/STUDY`` exists.
 
-    All files in the folder of published values are then required.
+    If so, the source of the study has published values, and all files of this folder are required.
     """
     return (root / PUBLISHED_FOLDER / study).exists()
 
 
 def file_problems(root: Path, paths: Iterable[str]) -> list[str]:
-    """Return a line with problem and remedy for each unusable file.
+    """Return a line with problem and remedy for each unusable input file.
 
-    A file is unusable if it is missing, unreadable or empty.
+    A file is unusable if it is missing, cannot be read or has no content.
 
     Args:
         root: The folder of the project.
         paths: The files, relative to ``root``.
+
+    Returns:
+        The lines, sorted by path; empty if all files are usable.
     """
     found = {path: _problem(root, path) for path in sorted(set(paths))}
     return [f"{printable(path)}: {problem}" for path, problem in found.items() if problem]
@@ -101,7 +110,18 @@ def _problem(root: Path, path: str) -> str:
 
 
 def _contents(root: Path, path: str) -> Iterator[str]:
-    """Yield a problem of an existing file, if a quick look at its content shows one."""
+    """Yield a problem of an existing file, if a quick look at its content shows one.
+
+    Published CSV files, claims.yaml and notebooks are checked.
+
+    Args:
+        root: The folder of the project.
+        path: The file, relative to ``root``.
+
+    Raises:
+        IoPatternsError: The file cannot be read, or is not in the expected format.
+        UnicodeDecodeError: The file is not UTF-8.
+    """
     match Path(path).name, Path(path).suffix:
         case "values.csv", _:
             read_published_table(root / path, VALUE_COLUMNS)
@@ -124,7 +144,7 @@ def _contents(root: Path, path: str) -> Iterator[str]:
 
 
 def _remedy(path: str) -> str:
-    """Return a sentence on how to get a missing file."""
+    """Return a sentence for a message: how to get a missing file."""
     if study := re.fullmatch(r"(?:notebooks|paper/studies)/([^/]+)\.(?:ipynb|typ)", path):
         return f"`iopatterns study new {study[1]}` creates one."
     if re.fullmatch(r"data/published/[^/]+/[^/]+", path):

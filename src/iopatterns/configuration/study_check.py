@@ -1,7 +1,7 @@
-"""Checks of the grid of a study before a run.
+"""Checks of a study before anything is measured.
 
-They refuse cells that cannot be measured, options without effect, and tables and figures that the notebook does not
-write. Each problem is reported with the line of the file of the study.
+They refuse combinations of levels that cannot be measured, options without effect, and tables and figures that the
+notebook of the study does not write. Each message names the line in the file of the study.
 """
 
 import ast
@@ -36,7 +36,7 @@ _MOST_NOTEBOOK_BYTES = 64 * 2**20
 
 
 class GridProblem(NamedTuple):
-    """A problem in a grid.
+    """A problem of a study that prevents its measurement.
 
     Attributes:
         option: The option or key that causes the problem.
@@ -52,11 +52,11 @@ class GridPoint:
     """A combination of levels on a drive, to be checked.
 
     Attributes:
-        study: The study.
+        study: The content of the study.
         experiment: The name of the experiment.
         options: The fio options in canonical units.
         drive: The entry of the drive.
-        runtime_ms: The runtime of a repetition.
+        runtime_ms: The runtime of fio in a repetition; 0 for a replay of a block trace.
     """
 
     study: config.StudyConfig
@@ -67,9 +67,9 @@ class GridPoint:
 
     @property
     def replays(self) -> bool:
-        """Whether a recorded trace is replayed, instead of running fio.
+        """Whether a recorded block trace is replayed, instead of running fio.
 
-        The options then describe the trace.
+        The options then describe the traced program.
         """
         return "replay" in self.study["experiments"][self.experiment]
 
@@ -78,9 +78,14 @@ class GridPoint:
 
 
 def _place(root: Path, study: str, path: tuple[str | int, ...]) -> str:
-    """Return file and line of a node in a grid.
+    """Return file and line of a value in a study, for messages.
 
     An example is ``config/studies/x.yaml:12``. The line is left out if the file cannot be read.
+
+    Args:
+        root: The folder of the project.
+        study: The name of the study.
+        path: Keys and list indices that lead to the value.
     """
     file = study_files.GRID.format(study=study)
     try:
@@ -92,9 +97,17 @@ def _place(root: Path, study: str, path: tuple[str | int, ...]) -> str:
 
 
 def place_of_option(root: Path, study: str, experiment: str, option: str) -> str:
-    """Return file, line and experiment at which an experiment gets an option.
+    """Return file, line and experiment of an option, for messages.
 
-    The place is under ``vary``, ``fio`` or ``levels``, or in the ``fio`` options of the study.
+    An example is ``config/studies/x.yaml:12: experiments.mix``. The line is where the option gets its value: under
+    ``vary``, ``fio`` or ``levels`` of the study, or another key of the experiment. If the option is not found, it is
+    the line of the experiment.
+
+    Args:
+        root: The folder of the project.
+        study: The name of the study.
+        experiment: The name of the experiment.
+        option: The fio option, setting or key.
     """
     file = study_files.GRID.format(study=study)
     path: tuple[str | int, ...] = ("experiments", experiment)
@@ -124,9 +137,9 @@ def place_of_option(root: Path, study: str, experiment: str, option: str) -> str
 
 
 def find_problem(point: GridPoint, conf: config.Config) -> GridProblem | None:
-    """Return the first problem of a point.
+    """Return the first problem of a combination of levels.
 
-    Returns None if the point can be measured and all its options have an effect.
+    Returns None if the combination can be measured and all its options have an effect.
     """
     checks = (_missing, _without_depth, _unsupported, _beyond_sectors, _beyond_file, _bad_pauses, _bad_order, _bad_log)
     problems = itertools.chain.from_iterable(check(point, conf) for check in checks)
@@ -143,10 +156,11 @@ def _missing(point: GridPoint, _: config.Config) -> Iterator[tuple[str, str]]:
 
 
 def _without_depth(point: GridPoint, _: config.Config) -> Iterator[tuple[str, str]]:
-    """Yield a problem if ``iodepth`` has no effect.
+    """Yield a problem if ``iodepth`` is above 1 and has no effect.
 
-    A study that keeps the number from the command of its source declares this with ``iodepth_has_no_effect``. A varied
-    depth is refused in any case, because its levels would give a flat curve.
+    With a synchronous engine, a job has one outstanding request whatever the depth. A study may keep such a depth from
+    the command of its source, if it declares ``iodepth_has_no_effect``. A varied depth is always refused, because all
+    its levels would give the same result.
     """
     engine, depth = point.options.get("ioengine", engines.DEFAULT_ENGINE), point.options.get("iodepth", 1)
     if depth <= 1 or point.replays or engine in engines.ASYNCHRONOUS_ENGINES:
@@ -160,7 +174,7 @@ def _without_depth(point: GridPoint, _: config.Config) -> Iterator[tuple[str, st
 
 
 def _unsupported(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
-    """Yield a problem if a simulated drive does not support the engine."""
+    """Yield a problem if the drive is simulated and does not support the I/O engine."""
     engine = point.options.get("ioengine", engines.DEFAULT_ENGINE)
     if not (point.replays or engine in engines.SIMULATED_ENGINES) and kinds.is_simulated(point.drive):
         name = next(name for name, entry in conf.drives.items() if entry is point.drive)
@@ -171,7 +185,7 @@ def _unsupported(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, s
 def _beyond_sectors(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
     """Yield a problem for each size that is not a multiple of the sector size.
 
-    The page cache accepts any size.
+    I/O through the page cache (``direct=0`` on a real drive) is not checked, because the cache accepts any size.
     """
     if point.replays or not (point.options.get("direct") or kinds.is_simulated(point.drive)):
         return
@@ -185,7 +199,7 @@ def _beyond_sectors(point: GridPoint, conf: config.Config) -> Iterator[tuple[str
 
 
 def _beyond_file(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
-    """Yield problems with the part of the file that a workload uses."""
+    """Yield problems of a workload that extends beyond the end of the file."""
     options, file = point.options, f"{config.CONFIG_FILE}: file_size"
     size_bytes, jobs = options.get("size", conf.file_size_bytes), options.get("numjobs", 1)
     size, file_size = units.format_size(size_bytes), units.format_size(conf.file_size_bytes)
@@ -217,7 +231,10 @@ def _bad_pauses(point: GridPoint, _: config.Config) -> Iterator[tuple[str, str]]
 
 
 def _bad_order(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
-    """Yield problems with the order of the requests of a workload."""
+    """Yield problems with options that determine the order of requests.
+
+    For example, ``skip`` requires sequential requests.
+    """
     options, rw = point.options, point.options["rw"]
     for option in ("skip", "partitions"):
         if option in options and rw not in {"read", "write"}:
@@ -231,7 +248,10 @@ def _bad_order(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str
 
 
 def _bad_log(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
-    """Yield problems of a workload that is replayed from a log."""
+    """Yield problems of a workload whose requests come from a log.
+
+    For example, such a workload has only one job, and must not extend beyond the end of the file.
+    """
     options = point.options
     log, *others = [option for option in iologs.LOG_OPTIONS if option in options] or [""]
     if not log:
@@ -266,8 +286,12 @@ def _rw_of(replay: str) -> str:
 def user_log(options: Mapping[str, Any], conf: config.Config) -> tuple[str, iologs.IoLog] | None:
     """Return the log or trace of the user that a workload replays.
 
+    Args:
+        options: The fio options of the workload.
+        conf: The configuration, which contains the logs and traces.
+
     Returns:
-        The name of the log for messages, and the log; None if there is no log.
+        A name of the log for messages, and the log; None if the workload replays none.
     """
     if "read_iolog" in options:
         return options["read_iolog"], conf.iologs[options["read_iolog"]]
@@ -283,11 +307,11 @@ _WRITERS = frozenset({"table", "figure", "write_table", "save"})
 
 
 class _Code(NamedTuple):
-    """The names of tables and figures that code may write.
+    """The names of tables and figures that the code of a notebook may write.
 
     Attributes:
-        texts: The text constants in the code.
-        patterns: The f-strings in the code, as patterns.
+        texts: All text constants in the code.
+        patterns: The f-strings in the code. In each pattern, any text matches the expressions in braces.
         has_variables: Whether a variable names an output, such as the variable of a loop over the experiments.
     """
 
@@ -296,18 +320,23 @@ class _Code(NamedTuple):
     has_variables: bool
 
     def may_write(self, name: str) -> bool:
-        """Return whether a constant or an f-string gives the name."""
+        """Return whether a text constant or an f-string of the code gives the name."""
         return name in self.texts or any(pattern.fullmatch(name) for pattern in self.patterns)
 
 
 def output_problems(conf: config.Config, study: str) -> Iterator[str]:
-    """Yield a message for each output that the notebook does not write.
+    """Yield a message for each table and figure that the notebook does not write.
 
-    Outputs are the tables and figures in a grid.
+    The expected tables and figures are listed in the study under ``tables`` and ``figures``. The notebook is read, not
+    executed. A name counts as written if it is a text constant, or matches an f-string, in the notebook or in the code
+    file of the study. If a variable names any output, the names of experiments, drives, factors and levels also count
+    as written.
 
-    The notebook is not executed. A name counts as written if it is a text constant of the notebook or of the code
-    beside it. If a variable names an output, the names of experiments, drives, factors and levels count, too. A
-    notebook that cannot be read, or that computes names in another way, is not checked.
+    A notebook that cannot be read, or that computes names in another way, is not checked.
+
+    Args:
+        conf: The configuration.
+        study: The name of the study.
     """
     content = conf.studies[study]
     code = _code_of(conf.root, study)
@@ -337,9 +366,9 @@ def _is_output_name(text: str) -> bool:
 
 
 def _loop_values(conf: config.Config, content: config.StudyConfig) -> Iterator[str]:
-    """Yield the values that a notebook may loop over.
+    """Yield the names that a notebook may loop over to name its outputs.
 
-    These are experiments, drives, factors and levels.
+    These are the names of experiments, drives and factors, and the levels as text.
     """
     yield from content["experiments"]
     yield from conf.drives
@@ -349,9 +378,10 @@ def _loop_values(conf: config.Config, content: config.StudyConfig) -> Iterator[s
 
 
 def _code_of(root: Path, study: str) -> _Code | None:
-    """Return the names in the notebook of a study and the code beside it.
+    """Return the possible names of outputs in the notebook of a study.
 
-    Returns None if the code cannot be read, or computes names.
+    The code file of the study, notebooks/STUDY.py, is included. Returns None if the code cannot be read, or computes
+    names in a way that this check does not understand.
     """
     try:
         notebook = json.loads(files.read_bounded(root / study_files.NOTEBOOK.format(study=study), _MOST_NOTEBOOK_BYTES))
@@ -378,9 +408,9 @@ def _code_of(root: Path, study: str) -> _Code | None:
 
 
 def _pattern(node: ast.AST) -> re.Pattern[str] | None:
-    """Return the pattern of an f-string with some constant text.
+    """Return a pattern that matches the results of an f-string.
 
-    Returns None for any other node.
+    Returns None for any other node, and for an f-string without constant text.
     """
     if not isinstance(node, ast.JoinedStr) or not any(isinstance(part, ast.Constant) for part in node.values):
         return None
@@ -389,9 +419,9 @@ def _pattern(node: ast.AST) -> re.Pattern[str] | None:
 
 
 def _aliases(node: ast.AST) -> Iterator[str]:
-    """Yield variables that an assignment binds to a writer.
+    """Yield the variables to which an assignment binds functions that write outputs.
 
-    An example is ``show, draw = outputs.table, outputs.figure``.
+    For ``show, draw = outputs.table, outputs.figure``, these are ``show`` and ``draw``.
     """
     if not isinstance(node, ast.Assign) or len(node.targets) != 1:
         return
@@ -410,9 +440,10 @@ def _name_of(node: ast.AST) -> str:
 
 
 def _output_name(call: ast.Call) -> ast.expr | None:
-    """Return the expression that names the output of a writer.
+    """Return the expression that names the output, in a call that writes one.
 
-    If the expression is a path, its last part is returned.
+    It is the second argument, or the argument ``name``. Of a path such as ``folder / "x"``, the last part is returned.
+    Returns None if there is no such argument.
     """
     given = next((keyword.value for keyword in call.keywords if keyword.arg == "name"), None)
     name = given or (call.args[1] if len(call.args) > 1 else None)

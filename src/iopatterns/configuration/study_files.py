@@ -1,6 +1,6 @@
 """The places of the files of a study, which follow from the name of the study.
 
-No other file of the project belongs to a study, so that a study can be packed, added and removed as a unit.
+A study has files in no other place, so that it can be packed, added and removed as a unit.
 """
 
 import re
@@ -39,19 +39,25 @@ _NAME = re.compile("[a-z0-9][a-z0-9_-]*")
 
 
 def is_study_name(text: str) -> bool:
-    """Return whether a text is a valid name for a study."""
+    """Return whether a text is a valid name for a study.
+
+    A name consists of lower-case letters, digits, ``_`` and ``-``, and begins with a letter or digit.
+    """
     return _NAME.fullmatch(text) is not None
 
 
 def study_names(root: Path) -> list[str]:
-    """Return the names of all studies in a project, configured or not."""
+    """Return the names of all studies in config/studies, sorted.
+
+    Studies that config.yaml does not name are included.
+    """
     return sorted(path.stem for path in root.glob(GRID.format(study="*")))
 
 
 def existing_places(root: Path, study: str) -> Iterator[Path]:
-    """Yield the existing files, folders and links of a study.
+    """Yield the existing files, folders and links that belong to a study.
 
-    The paths are relative to ``root``, in the order of `PLACES`.
+    A folder is yielded itself, without its content. Paths are relative to ``root``, in the order of `PLACES`.
     """
     for place in PLACES:
         for path in sorted(root.glob(place.format(study=study))):
@@ -59,9 +65,10 @@ def existing_places(root: Path, study: str) -> Iterator[Path]:
 
 
 def files_of_study(root: Path, study: str) -> list[Path]:
-    """Return the files of a study, relative to ``root``, in the order of `PLACES`.
+    """Return all files of a study, including those in its folders.
 
-    Links are included, but not their targets. Hidden files and compiled Python are left out.
+    Paths are relative to ``root``, in the order of `PLACES`. Symbolic links are included, but not followed. Hidden
+    files and compiled Python are left out.
     """
     found: list[Path] = []
     for place in existing_places(root, study):
@@ -72,7 +79,9 @@ def files_of_study(root: Path, study: str) -> list[Path]:
 
 
 def belongs_to_study(path: str, study: str) -> bool:
-    """Return whether a path is a place of a study, or inside its folders.
+    """Return whether a path is a place of a study or inside its folders.
+
+    The path need not exist.
 
     Args:
         path: The path, relative to the project.
