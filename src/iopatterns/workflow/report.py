@@ -1,4 +1,4 @@
-"""Typeset the report: compile a typst source to a PDF."""
+"""Compile the report from its typst source to a PDF."""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from iopatterns.base.errors import IoPatternsError
 
 
 class ReportError(IoPatternsError):
-    """The report cannot be typeset; the message has typst's diagnostic."""
+    """The report cannot be compiled; the message contains typst's diagnostic."""
 
 
 def compile_report(
@@ -75,7 +75,7 @@ def _pdf(source: Path, root: Path, inputs: dict[str, str], timestamp: int) -> by
 def _message(error: typst.TypstError, root: Path) -> str:
     """Return an error message with typst's diagnostic.
 
-    The diagnostic has file, line and a caret below the error.
+    The diagnostic names file and line, and has a caret below the error.
     """
     text = getattr(error, "diagnostic", "") or error.message
     return f"the report does not compile (paths are relative to {root}):\n{text.strip()}"
