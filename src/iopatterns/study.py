@@ -111,7 +111,8 @@ class Study:
     def overview(self) -> pd.DataFrame:
         """Return the number of cells and repetitions of each experiment on each drive.
 
-        Columns: experiment, drive, cells, executions.
+        There is a row per experiment and drive, with the columns experiment, drive, cells and executions (the number of
+        repetitions).
         """
         table = self.executions.assign(experiment=self.executions["experiments"].str.split()).explode("experiment")
         groups = table.groupby(["experiment", "drive"], sort=False)
@@ -368,7 +369,10 @@ def varied_columns(rows: pd.DataFrame) -> list[str]:
 
 
 def block_labels(sizes_bytes: pd.Series) -> list[str]:
-    """Return the labels of block sizes, such as ``4 KiB``, each once and in ascending order."""
+    """Return the labels of block sizes, such as ``4 KiB``, in ascending order of size.
+
+    Each label is returned once.
+    """
     return [block_label(int(size)) for size in sorted(set(sizes_bytes.dropna()))]
 
 

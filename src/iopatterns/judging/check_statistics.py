@@ -161,7 +161,7 @@ class CachedExecutions:
         self._columns: dict[str, FloatArray] = {}
 
     def of_experiment(self, experiment: str) -> CachedExecutions:
-        """Return the repetitions of one experiment."""
+        """Return the repetitions of one experiment, which have a cache of their own."""
         if experiment not in self._of_experiments:
             self._of_experiments[experiment] = CachedExecutions(quantities.select_experiments(self.table, experiment))
         return self._of_experiments[experiment]
@@ -376,7 +376,7 @@ class Statistic(ABC):
 
     @property
     def unit(self) -> str:
-        """The unit with a leading space; empty if the statistic has no unit."""
+        """The unit of the statistic with a leading space; empty without a unit."""
         return f" {self.quantity.unit}" if self.quantity and self.quantity.unit else ""
 
     def format(self, value: float) -> str:
@@ -483,7 +483,7 @@ class Mean(Statistic):
 
 
 class Difference(Statistic):
-    """The difference of two means, in the unit of the first one."""
+    """The difference of two means, in the unit of the first mean's quantity."""
 
     key = "difference"
     selection_keys = ("difference", "to")
@@ -645,7 +645,7 @@ class ColumnMaximum(Statistic):
         return f"largest {self.name.replace('_', ' ')}"
 
     def format(self, value: float) -> str:
-        """Return a value as a whole number."""
+        """Return a value of the statistic as text, rounded to a whole number."""
         return f"{value:.0f}"
 
     def _estimates(

@@ -620,7 +620,7 @@ class AtLeast(AtMost):
 
 @dataclass(frozen=True)
 class Equals(NumericCriterion):
-    """Equality with a published number, up to a relative error."""
+    """Equality with a number that the source states, up to a relative error."""
 
     key = "equals"
     symbol = "="

@@ -19,7 +19,10 @@ _OPERATIONS: dict[type, Callable[[float, float], float]] = {
 
 
 class FormulaError(IoPatternsError):
-    """An expression contains something other than numbers, names, + - * / and parentheses."""
+    """An expression is not arithmetic.
+
+    It contains something other than numbers, names, + - * / and parentheses.
+    """
 
 
 class Formula:

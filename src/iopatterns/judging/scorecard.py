@@ -74,10 +74,10 @@ def judge_study(
         study: The name of the study.
         confidence: Confidence level of intervals.
         method: Method of intervals: ``t`` or ``bca``, see `statistics.mean_interval`.
-        ablation: The study's record, as `load_ablation_records` returns it. Its ``flips`` name, for each claim, the
-            mechanisms of simulated drives, kernel or file system whose switching off changes the outcome of the claim.
-            If it is reproduced, such a claim counts as built into the model. Mechanisms that the source states, or that
-            a recorded kernel and file system have, do not count.
+        ablation: The study's record, as `ablation.load_ablation_records` returns it. Its ``flips`` name, for each
+            claim, the mechanisms of simulated drives, kernel or file system whose switching off changes the outcome of
+            the claim. If it is reproduced, such a claim counts as built into the model. Mechanisms that the source
+            states, or that a recorded kernel and file system have, do not count.
         results: The results folder below ``root``. Its files measurements/<study>.parquet and
             measurements/<study>.tuning.json are read.
 
@@ -154,7 +154,7 @@ def _flips_of_models(ablation: Mapping[str, Any]) -> dict[str, list[str]]:
     that are assumed are kept.
 
     Args:
-        ablation: The study's record, as `load_ablation_records` returns it.
+        ablation: The study's record, as `ablation.load_ablation_records` returns it.
     """
     real = {each["name"] for each in ablation.get("mechanisms", ()) if each.get("by") in {"traces", "source"}}
     flips = ablation.get("flips", {})

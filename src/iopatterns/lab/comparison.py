@@ -302,7 +302,10 @@ class Comparison:
 
 
 def _short_name(name: str) -> str:
-    """Return the label of a side in tables and figures: the name, or the last part of a path."""
+    """Return the label of a side in tables and figures.
+
+    It is the name of the side, or the last part of its path.
+    """
     return Path(name).name or name
 
 

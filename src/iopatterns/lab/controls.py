@@ -318,7 +318,14 @@ def _named(factor: str, levels: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 def _labelled(kind: Any, label: str, changed: Callable[[Any], None], **options: Any) -> Any:
-    """Return a labelled control that calls ``changed`` at each change of its value."""
+    """Return a labelled control of ipywidgets.
+
+    Args:
+        kind: The class of the control.
+        label: The text of its label.
+        changed: The function to call after each change of its value.
+        options: Further arguments of the class.
+    """
     control = kind(description=label, style=_STYLE, layout=_WIDE, **options)
     control.observe(changed, "value")
     return control

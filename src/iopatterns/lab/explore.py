@@ -52,7 +52,7 @@ _NO_CURVE = (np.empty(0), np.empty(0))
 
 
 class ExploreError(IoPatternsError):
-    """A workload cannot be simulated; the message names the wrong value and the valid ones."""
+    """A workload cannot be simulated; the message names the wrong value."""
 
     exit_status = 2
 
@@ -158,12 +158,12 @@ class SimulationResult:
 
     @property
     def iops(self) -> float:
-        """Requests per second of simulated time."""
+        """The number of requests per second of simulated time."""
         return self.requests / self.duration_ns * 1e9
 
     @property
     def bandwidth_mb_per_s(self) -> float:
-        """Bandwidth in 10^6 bytes per second."""
+        """The bandwidth in MB (10^6 bytes) per second of simulated time."""
         return self.iops * self.workload.bs_bytes / 1e6
 
     @property
@@ -340,7 +340,9 @@ class SimulationFigure:
 
     @report_style()
     def png(self, result: SimulationResult, reference: SimulationResult | None = None) -> bytes:
-        """Return the figure as PNG. Equal results give equal bytes.
+        """Draw the figure for a result, and return it as PNG.
+
+        Equal results give equal bytes.
 
         Args:
             result: The result, drawn in colour.

@@ -37,7 +37,7 @@ _COPIED = ("*.fio", "*.sh")
 
 
 class CaptureError(IoPatternsError):
-    """A trace could not be recorded; the message has the output of the guest."""
+    """A trace could not be recorded; the message has the cause."""
 
     exit_status = 2
 

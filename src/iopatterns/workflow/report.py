@@ -21,24 +21,21 @@ def compile_report(
     *,
     inputs: Mapping[str, str] | None = None,
 ) -> Path:
-    """Compile a typst file to a PDF.
+    """Compile a typst file to a PDF, and return the path of the PDF.
 
-    The same inputs give the same bytes on every machine: only the fonts that come with typst are used, and the date in
-    the PDF is the environment variable SOURCE_DATE_EPOCH (seconds since 1970), or 0. The PDF is written completely or
-    not at all.
+    The same inputs give the same bytes on every machine. Only the fonts that come with typst are used. The date in the
+    PDF is the environment variable SOURCE_DATE_EPOCH (seconds since 1970), or 0 if it is not set. The PDF is written
+    completely or not at all.
 
     Args:
         source: The typst file.
         output: The PDF to write.
         root: The folder that ``/`` means in the source. The default is the parent of the folder of `source`, which is
             the project's folder for ``paper/report.typ``.
-        inputs: The document's ``sys.inputs``.
-
-    Returns:
-        The path of the PDF.
+        inputs: The values of ``sys.inputs`` in the document.
 
     Raises:
-        ReportError: The source does not exist or does not compile, or SOURCE_DATE_EPOCH is no whole number.
+        ReportError: The source does not exist or does not compile, or SOURCE_DATE_EPOCH is not a whole number.
     """
     source, output = Path(source), Path(output)
     if not source.is_file():

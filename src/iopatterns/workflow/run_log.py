@@ -113,7 +113,7 @@ class _Measuring:
 
 
 def _progress_bar(stream: Any) -> "Progress | None":
-    """Return a progress bar on a terminal; None for any other stream."""
+    """Return a progress bar; None if the stream is not a terminal that can show a bar."""
     if not stream.isatty():
         return None
     from rich import progress as bars

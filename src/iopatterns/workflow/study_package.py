@@ -66,7 +66,8 @@ def require_study(root: Path, study: str) -> None:
 def study_models(root: Path, study: str) -> set[str]:
     """Return the names of the models in data/twins that a study uses.
 
-    A study uses the models of the simulated drives that it names, defines, or records traces on.
+    They are the models of the simulated drives that the study's file names or defines, and of those that its traces are
+    recorded on.
     """
     content = study_grid(root, study)
     recordings = yaml_mapping(root, f"{study_files.WORKLOADS_PLACE.format(study=study)}/{_RECORDINGS}")

@@ -23,7 +23,7 @@ _MOST_DRIVES = 4
 
 
 class SummaryError(IoPatternsError):
-    """There are no results to summarise."""
+    """The results folder has no results of a complete run."""
 
 
 def run_summary(root: Path, since_s: float | None, results: str = config.DEFAULT_RESULTS) -> str:
