@@ -159,7 +159,11 @@ class Judge:
     def results(self, checks: ClaimChecks) -> list[PartResult]:
         """Return the results of a claim's checks, one for each combination of levels.
 
-        Combinations that were not measured have no result.
+        A combination of levels is, for example, a block size and a depth that the check names. Combinations that were
+        not measured have no result.
+
+        Args:
+            checks: The checks of the claim.
 
         Raises:
             ClaimsError: A statistic divides by a mean of zero, or its interval cannot be computed.
@@ -168,7 +172,7 @@ class Judge:
 
     @functools.cached_property
     def selected(self) -> CachedExecutions:
-        """The repetitions in an object that caches selections; all checks share it."""
+        """The table of repetitions with a cache of selected rows, which all checks share."""
         return CachedExecutions(self.executions)
 
 
@@ -221,6 +225,8 @@ class ClaimChecks:
     ) -> Iterator[PartResult]:
         """Yield the results of all checks, one for each measured combination of levels.
 
+        A combination of levels is, for example, a block size and a depth that the check names.
+
         Args:
             executions: The repetitions of all experiments.
             steps: What happened to each drive setting, as `tuning_steps.read_tuning_records` returns it.
@@ -236,7 +242,11 @@ class ClaimChecks:
     def estimates(self, executions: CachedExecutions) -> Iterator[Estimate]:
         """Yield the statistics of all checks, one for each measured combination of levels.
 
-        Checks of the outcome of a drive setting are skipped, because their statistic is not a number.
+        A combination of levels is, for example, a block size and a depth that the check names. Checks of the outcome of
+        a drive setting are skipped, because their statistic is not a number.
+
+        Args:
+            executions: The repetitions of all experiments.
         """
         for check in self.each:
             for _, observed in check.statistic.observe(executions, ()):
@@ -350,7 +360,8 @@ class ClaimCheck:
             published: The published values of the study, as `published.load_values` returns them.
 
         Raises:
-            ClaimsError: The check does not have exactly one statistic and one criterion, or their keys are invalid.
+            ClaimsError: The check does not have exactly one statistic and one criterion, or a key of the check is
+                invalid.
         """
         kinds = [kind for key, kind in STATISTICS.items() if key in check]
         if Growth in kinds and Ratio in kinds:
@@ -377,6 +388,8 @@ class ClaimCheck:
         self, executions: CachedExecutions, steps: TuningRecords, method: IntervalMethod
     ) -> Iterator[PartResult]:
         """Yield the result of the check at each measured combination of levels.
+
+        A combination of levels is, for example, a block size and a depth that the check names.
 
         Args:
             executions: The repetitions of all experiments.

@@ -40,7 +40,10 @@ ComparedGroups = frozenset[frozenset[Measurand]]
 
 
 class EvidenceError(IoPatternsError):
-    """The ``chosen_for`` of a model file names an unknown claim, value or study."""
+    """A model file names a claim, published value or study that does not exist.
+
+    The key ``chosen_for`` of a model's parameter names the claims and values that the parameter was chosen for.
+    """
 
     exit_status = 2
 
@@ -223,7 +226,8 @@ def measured_rows(executions: CachedExecutions, row: Mapping[Any, Any]) -> pd.Da
 def _measurands_of(executions: CachedExecutions, row: Mapping[Any, Any]) -> frozenset[Measurand]:
     """Return the measurands that a published value is compared with.
 
-    The set is empty if nothing was measured for the value.
+    A measurand is one measured number: a drive, a cell and a quantity. The set is empty if nothing was measured for the
+    value.
     """
     rows = measured_rows(executions, row)
     if rows is None:
@@ -240,8 +244,9 @@ def _family(column: str) -> str:
 class Classifier:
     """A classifier of one study's claims and published values.
 
-    Each claim or value is traced to its measurands: the measured numbers that it is computed from. Its class depends on
-    which of these measurands models were fitted to, and which of them parameters were chosen for.
+    Each claim or value is traced to its measurands. A measurand is one measured number that it is computed from: a
+    drive, a cell and a quantity. The class depends on which of the measurands models were fitted to, and which of them
+    parameters were chosen for.
     """
 
     def __init__(
@@ -284,9 +289,10 @@ class Classifier:
                 self._made |= self.measurands_of_value(name)
 
     def measurands_of_value(self, name: str) -> frozenset[Measurand]:
-        """Return the measurands that a published value is compared with.
+        """Return the measured numbers that a published value is compared with.
 
-        The set is empty if nothing was measured for the value.
+        Each is a measurand, a tuple of drive, cell and quantity. The set is empty if nothing was measured for the
+        value.
 
         Args:
             name: The id of the published value.
@@ -294,9 +300,10 @@ class Classifier:
         return self._of_values.get(name, frozenset())
 
     def measurands_of_claim(self, name: str) -> frozenset[Measurand]:
-        """Return all measurands that a claim is computed from.
+        """Return the measured numbers that a claim is computed from.
 
-        The set is empty if nothing was measured for the claim.
+        Each is a measurand, a tuple of drive, cell and quantity. The set is empty if nothing was measured for the
+        claim.
 
         Args:
             name: The id of the claim.
@@ -304,7 +311,7 @@ class Classifier:
         return _measurands(self._comparisons(name))
 
     def class_of_claim(self, name: str, *, reproduced: bool, drive: str | None = None) -> EvidenceClass:
-        """Return the evidence class of a measured claim.
+        """Return the evidence class of a measured claim: how independent of models it is.
 
         The class is empty if the claim concerns no simulated drive.
 
@@ -355,7 +362,7 @@ class Classifier:
         )
 
     def class_of_value(self, name: str) -> EvidenceClass:
-        """Return the evidence class of a published value.
+        """Return the evidence class of a published value: how independent of models it is.
 
         The class is empty if no experiment measures the value, or if its drive is not simulated.
 
@@ -382,15 +389,20 @@ class Classifier:
         return EvidenceClass(INDEPENDENT, "No model was fitted to this value, and no parameter chosen for it.")
 
     def _is_made(self, comparison: ComparedGroups) -> bool:
-        """Return whether a comparison was determined when the models were made.
+        """Return whether the outcome of a comparison was known when models were made.
 
-        This is so if a parameter was chosen for the comparison, or if models were fitted to all its numbers or had
-        parameters chosen for them.
+        This is so if a parameter was chosen for this comparison. It is also so if, for each of its measured numbers, a
+        model was fitted to the number or a parameter chosen for it.
+
+        Args:
+            comparison: The groups of measurands that a part of a check compares.
         """
         return comparison in self._chosen or _measurands([comparison]) <= self._made
 
     def _comparisons(self, name: str) -> list[ComparedGroups]:
-        """Return the groups of measurands that a claim or value compares.
+        """Return what a claim or value compares: one item for each part of its checks.
+
+        An item has the groups of measurands (measured numbers) that are compared with each other.
 
         Args:
             name: The id of the claim or value.
@@ -401,14 +413,21 @@ class Classifier:
         return [frozenset([measured])] if measured else []
 
     def _of_check(self, check: ClaimChecks) -> list[ComparedGroups]:
-        """Return, for each part of a claim's checks, the groups of measurands it compares."""
+        """Return what the checks of a claim compare: one item for each part of the checks.
+
+        An item has the groups of measurands (measured numbers) that are compared with each other.
+        """
         return [
             frozenset(frozenset(map(self._measurand, map(int, group))) for group in estimate.groups)
             for estimate in check.estimates(self._marked)
         ]
 
     def _measurand(self, mark: int) -> Measurand:
-        """Return the measurand whose result the function `_marked` replaced by a number."""
+        """Return the measurand that the function `_marked` replaced by a number.
+
+        Args:
+            mark: The number.
+        """
         row, column = divmod(mark, len(self._names))
         return (*self._drive_and_cell[row], _family(self._names[column]))
 

@@ -485,7 +485,11 @@ def non_default_keys(root: Path, results: str = config.DEFAULT_RESULTS) -> dict[
 def skipped_expectations(root: Path, results: str = config.DEFAULT_RESULTS) -> list[str]:
     """Return a sentence for each study that is not compared with expected verdicts.
 
-    Such a study was run with another configuration than the default, see `non_default_keys`.
+    Such a study was run with another configuration than the one of the expected verdicts, see `non_default_keys`.
+
+    Args:
+        root: The folder of the project.
+        results: The results folder below ``root`` with the scorecard.
     """
     return [
         f"{name} differs from the default in {', '.join(names)}: not compared with the expected verdicts."

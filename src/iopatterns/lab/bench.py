@@ -217,9 +217,9 @@ class Bench:
             plots.save_figure(curves, figures / "over-time")
 
     def _next_steps(self) -> str:
-        """Return text with the folder of the results and commands that keep them.
+        """Return text for the terminal: where the results are, and how to keep them.
 
-        The commands turn the results into a study of the report.
+        The text contains the commands that turn the results into a study of the report.
         """
         place, drive = os.path.relpath(self.folder, self.root), self.request.drive
         values = [f"{key}={value}" for key, value in self.request.values.items()]
@@ -271,9 +271,12 @@ def _log_interval_ms(runtime: Any) -> int:
 
 
 def _as_typed(message: str) -> str:
-    """Return an error message without the name and keys of the generated study file.
+    """Return an error message about a level in terms of what the user typed.
 
-    The user did not write this file, and typed only the levels.
+    The name and keys of the generated study file, which the user did not write, are removed from the message.
+
+    Args:
+        message: The message about the generated study file.
     """
     begin = rf"{config.STUDIES_FOLDER}/{BENCH_STUDY}\.yaml(:\d+)?: "
     lines = [re.sub(f"^{begin}", "", line).removeprefix(f"experiments.{BENCH_STUDY}") for line in message.splitlines()]

@@ -43,7 +43,7 @@ def finished_runs(root: Path) -> dict[str, Path]:
 
 
 def varied_levels(rows: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return the sorted levels of each factor that has several levels, by column.
+    """Return the factors that have several levels, with their sorted levels, by column.
 
     Args:
         rows: One row per repetition, as `quantities.read_executions` returns it.

@@ -325,11 +325,9 @@ def point_factors(parts: Sequence[pd.DataFrame]) -> list[str]:
 
 
 def levels_text(levels: dict[str, Any], executions: pd.DataFrame) -> str:
-    """Return the levels of a point as text.
+    """Return the levels of a point as text, such as ``I/O depth 8``.
 
-    An example is ``Block size (KiB) 4, I/O depth 8``.
-
-    The workload is left out, and so are factors that do not vary.
+    The workload is left out, and so are factors that do not vary. A dash stands for a point without other levels.
 
     Args:
         levels: The level of each factor of the point, by column.

@@ -37,7 +37,8 @@ class SpreadError(IoPatternsError):
 class VarianceComponents(NamedTuple):
     """The variance of a quantity, split into variance within and between drives.
 
-    The ends ``low`` and ``high`` of the confidence intervals follow each value.
+    The attributes within, between and share are each followed by the ends of their confidence interval, such as
+    within_low and within_high.
 
     Attributes:
         drives: The number of drives.

@@ -42,7 +42,11 @@ _HEAD = """\
 
 
 class AblationError(IoPatternsError):
-    """A mechanism cannot be switched off, or an ablation record cannot be read."""
+    """A mechanism cannot be switched off, or an ablation record cannot be read.
+
+    An ablation switches off one mechanism of simulated drive, kernel or file system at a time. Its record is
+    data/ablation/<study>.yaml.
+    """
 
     exit_status = 2
 
@@ -364,10 +368,10 @@ def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) ->
 
 
 def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool]:
-    """Return for each claim of a study whether the means reproduce it, by claim id.
+    """Return whether each claim of a study is reproduced, by claim id.
 
-    Claims that were not measured are left out. A claim whose statistic cannot be computed, because it divides by a mean
-    of zero, is not reproduced.
+    Only means count, not their confidence intervals, because an ablation measures few repetitions. Claims that were not
+    measured are left out. A claim whose statistic divides by a mean of zero is not reproduced.
 
     Args:
         root: The project's folder.

@@ -132,7 +132,13 @@ def study_digest(plan: Cells, study: str) -> str:
 
 
 def report_digest(plan: Cells) -> str:
-    """Return a SHA-256 of the configurations of all studies, in the report's order."""
+    """Return a SHA-256 of the configurations of all studies, in the report's order.
+
+    It is computed from the result of `study_digest` for each study.
+
+    Args:
+        plan: The cells of the run.
+    """
     digests = "".join(f"{study_digest(plan, study)}\n" for study in plan.studies)
     return hashlib.sha256(digests.encode()).hexdigest()
 

@@ -114,9 +114,9 @@ class Cells:
         return [f"{RAW_FOLDER}/{cell.folder}/{name}" for cell in cells for name in self._names(cell)]
 
     def missing(self, cells: Iterable[grid.Cell]) -> list[str]:
-        """Return the paths of the cells' raw files that did not exist.
+        """Return the paths of raw files of the cells that have not been measured.
 
-        The paths are relative to the project's folder. Files written after the configuration was read are not noticed.
+        The paths are relative to the project's folder. Files written after the configuration was read count as missing.
         """
         return [
             f"{RAW_FOLDER}/{cell.folder}/{name}"
@@ -148,9 +148,13 @@ class Cells:
         return found
 
     def experiments(self, study: str) -> dict[str, list[str]]:
-        """Return the names of the experiments that each cell of a study belongs to.
+        """Return the experiments to which each cell of a study belongs.
 
-        The keys are folders of cells.
+        Args:
+            study: The name of the study.
+
+        Returns:
+            The names of the experiments, by the folder of the cell.
         """
         return {folder: list(cell.experiments) for folder, cell in self.by_study[study].items()}
 
@@ -205,9 +209,13 @@ def archives_by_drive(conf: config.Config) -> dict[str, ArchiveFile]:
 
 
 def unpacked_marker(drive: str) -> str:
-    """Return the path of the file that marks a drive's archive as unpacked.
+    """Return the path of the file which records that a drive's archive is unpacked.
 
-    The path is relative to the project's folder.
+    An archive contains the packed raw files of a drive that was measured elsewhere. The path is relative to the
+    project's folder.
+
+    Args:
+        drive: The name of the drive.
     """
     return f"{RAW_FOLDER}/{drive}/{UNPACKED}"
 

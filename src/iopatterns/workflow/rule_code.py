@@ -101,10 +101,13 @@ def _codes(root: Path, names: Iterable[str]) -> Iterator[str]:
 
 
 def _modules_beside_notebooks(root: Path, names: Iterable[str]) -> list[Path]:
-    """Return the paths of the modules that belong to notebooks.
+    """Return the existing modules that belong to notebooks.
 
-    The module of ``notebooks/NAME.ipynb`` is ``notebooks/NAME.py``. Notebooks without one, and other names, are
-    ignored.
+    The module of ``notebooks/NAME.ipynb`` is ``notebooks/NAME.py``.
+
+    Args:
+        root: The project's folder.
+        names: Paths of notebooks. Other paths and names are ignored.
     """
     modules = [(root / name).with_suffix(".py") for name in names if name.endswith(".ipynb")]
     return [module for module in modules if module.is_file()]

@@ -299,7 +299,10 @@ class RunLog(LogHandlerBase):
             self._end()
 
     def _end(self) -> None:
-        """Print the failed jobs or that the user stopped the run, and how to continue it."""
+        """Print why the run ended, and the command that continues it.
+
+        The reason is an interrupt by the user, or the jobs that failed.
+        """
         if self._measuring:
             self._measuring.stop()
         if self._was_interrupted:

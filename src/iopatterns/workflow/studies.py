@@ -31,7 +31,11 @@ def study_problems(root: Path, study: str) -> list[str]:
 
 
 def study_overview(root: Path, study: str) -> str:
-    """Return a description of a study as text: title, numbers of cells, files."""
+    """Return a description of a study as several lines of text.
+
+    It has the title, whether the study is configured, the numbers of cells, drives, repetitions and claims, and the
+    places of the study's files.
+    """
     lines = [f"{study}: {_title(root, study)}", f"  {', '.join(_extent(root, study))}"]
     files = study_files.files_of_study(root, study)
     lines += [f"  {place}{_count(root / place, files, root)}" for place in study_files.existing_places(root, study)]

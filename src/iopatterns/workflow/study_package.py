@@ -617,7 +617,7 @@ class Removal:
     def remove(self) -> None:
         """Delete the files, and remove the study from config/config.yaml.
 
-        The target of a link is not deleted.
+        A link is deleted, but not its target.
 
         Raises:
             RunLockError: A run is measuring.
