@@ -161,7 +161,10 @@ class CachedExecutions:
         self._columns: dict[str, FloatArray] = {}
 
     def of_experiment(self, experiment: str) -> CachedExecutions:
-        """Return the repetitions of one experiment, which have a cache of their own."""
+        """Return the repetitions of one experiment.
+
+        The result is cached, and has a cache of its own.
+        """
         if experiment not in self._of_experiments:
             self._of_experiments[experiment] = CachedExecutions(quantities.select_experiments(self.table, experiment))
         return self._of_experiments[experiment]
@@ -758,7 +761,11 @@ def _check_levels(key: str, levels: Levels) -> None:
 
 
 def _combinations(levels: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """Yield each combination of one level for each factor, by factor."""
+    """Yield each combination of levels, one level per factor, as a mapping by factor.
+
+    Args:
+        levels: The levels of each factor.
+    """
     for combination in itertools.product(*levels.values()):
         yield dict(zip(levels, combination, strict=True))
 
@@ -770,7 +777,7 @@ def _level_label(factor: str, level: Any) -> str:
 
 
 def _label(levels: Levels) -> str:
-    """Return a combination of levels as text, such as ``4 KiB, depth 8``."""
+    """Return a combination of levels as text, such as ``4 KiB, iodepth 8``."""
     return ", ".join(_level_label(factor, level) for factor, level in levels.items())
 
 

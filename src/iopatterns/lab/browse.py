@@ -43,7 +43,9 @@ def finished_runs(root: Path) -> dict[str, Path]:
 
 
 def varied_levels(rows: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return the factors that have several levels, with their sorted levels, by column.
+    """Return the sorted levels of each factor that varies, by column.
+
+    A factor varies if it has several levels in the given repetitions.
 
     Args:
         rows: One row per repetition, as `quantities.read_executions` returns it.

@@ -246,7 +246,11 @@ class Comparison:
         return pd.DataFrame(rows)
 
     def table(self, points: pd.DataFrame) -> Table:
-        """Return the table of the report for the rows that `points` returned."""
+        """Return a table of points for printing.
+
+        Args:
+            points: The rows that the method `points` returned.
+        """
         unit = quantities.get_quantity(self.of).unit
         first, second = (_short_name(side.name) for side in self.sides)
         columns = (

@@ -202,7 +202,11 @@ class DriveSpread:
         return pd.DataFrame(rows)
 
     def table(self, points: pd.DataFrame) -> Table:
-        """Return the table of the report for the rows that `points` returned."""
+        """Return a table of points for printing.
+
+        Args:
+            points: The rows that the method `points` returned.
+        """
         percent = f"{100 * self.confidence:g} % interval"
         inner, outer = "Within a drive (% of the mean)", "Between drives (% of the mean)"
         columns = (

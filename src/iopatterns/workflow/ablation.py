@@ -106,7 +106,10 @@ class Mechanism:
 
     @property
     def file(self) -> str:
-        """The path of the declaring file, relative to the project's folder."""
+        """The path of the file that declares the mechanism.
+
+        It is relative to the project's folder.
+        """
         return MECHANISMS_FILE if self.study is None else study_files.GRID.format(study=self.study)
 
     @property
@@ -305,7 +308,10 @@ def _claims_file(study: str) -> str:
 
 
 def cells_used_by_claims(conf: config.Config, study: str) -> list[grid.Cell]:
-    """Return the cells of a study whose experiments are named by checks of its claims."""
+    """Return the cells of a study that are measured for its claims.
+
+    These are the cells of all experiments that a check of a claim names.
+    """
 
     def named(content: Any) -> Iterator[str]:
         if isinstance(content, dict):

@@ -165,7 +165,10 @@ def check_host_names(drives: Mapping[str, kinds.ResolvedEntry], hosts: Sequence[
 
 
 def is_on_this_host(entry: kinds.DriveEntry) -> bool:
-    """Return whether a drive's entry names this host or no host."""
+    """Return whether a drive belongs to this host.
+
+    This is so if the entry of the drive in config/drives.yaml names this host or no host.
+    """
     host = kinds.host_of(entry)
     return not host or machine.is_this_host(host)
 

@@ -11,7 +11,7 @@ from iopatterns.base.errors import IoPatternsError
 
 
 class ReportError(IoPatternsError):
-    """The report cannot be compiled; the message contains typst's diagnostic."""
+    """The report cannot be compiled; the message has the cause, such as typst's error."""
 
 
 def compile_report(

@@ -75,7 +75,10 @@ class _Job:
 
 
 class _Measuring:
-    """The progress of measuring: a bar on a terminal, occasional lines elsewhere."""
+    """The progress of measuring, printed for the user.
+
+    It is a bar on a terminal, and an occasional line for any other stream.
+    """
 
     def __init__(self, cells: Cells, outstanding: list[batches.Batch], stream: Any) -> None:
         self._repetitions = {batch.name: len(cells.missing(batch.cells)) for batch in outstanding}

@@ -25,7 +25,7 @@ _USUAL_DRIVE = "c400"
 
 
 class SkeletonError(IoPatternsError):
-    """A study cannot be created; the message has cause and remedy."""
+    """The files of a new study cannot be created; the message has cause and remedy."""
 
     exit_status = 2
 
