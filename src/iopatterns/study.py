@@ -1,4 +1,7 @@
-"""Give a study's notebook its repetitions, summaries, published values and numbers for the report."""
+"""Read the measurements and published values of a study for its notebook.
+
+`Study` returns repetitions, summaries, comparisons with published values, and the numbers that the report prints.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -31,21 +34,26 @@ _ABOUT_A_CELL = frozenset({*_CELL, "cell", "execution", "study", "experiments", 
 
 
 class AnalysisError(IoPatternsError):
-    """A column was not measured, or a mean would be over different cells."""
+    """A column was not measured, or a mean would average different cells."""
 
 
 @dataclass(frozen=True)
 class Study:
     """The measurements of one study, and the published values of its source.
 
+    Factors are options of fio and drive settings; an experiment varies some of them. A cell is one configuration: a
+    drive, its settings and a workload.
+
     Attributes:
         executions: One row per repetition, as `quantities.read_executions` returns it.
-        steps: The tuning steps, as `collect.tuning_records` returns them.
-        values: The published values, as `published.load_values` returns them, with further columns: each factor that
-            the conditions of a value name (numjobs, set_DRA …), and ``use``, see `evidence.add_evidence_classes`.
+        steps: The tuning steps, as `tuning_steps.read_tuning_records` returns them: what happened to each drive setting
+            of each cell.
+        values: The published values, as `published.load_values` returns them, with further columns: one for each factor
+            that the conditions of a value name (numjobs, set_DRA …), and ``use``, the evidence class of
+            `evidence.add_evidence_classes`.
         source_drives: The drives of the source, as `published.load_source_drives` returns them.
         confidence: Confidence level of intervals.
-        method: Method of intervals, see `statistics.mean_interval`.
+        method: Method of intervals: ``t`` or ``bca``, see `statistics.mean_interval`.
         seed: Seed of the bootstrap.
     """
 
@@ -69,15 +77,15 @@ class Study:
         method: str = "t",
         seed: int = 1,
     ) -> "Study":
-        """Return a study from its files.
+        """Read a study from its files.
 
         Args:
-            measurements: The measurements, a Parquet file.
-            tuning: The tuning steps, a JSON file.
-            published: The folder of published values and claims.
-            twins: The folder of models, which name the values that they were fitted to.
+            measurements: The measurements, results/measurements/<study>.parquet.
+            tuning: The tuning steps, results/measurements/<study>.tuning.json.
+            published: The folder of published values and claims, data/published/<study>.
+            twins: The folder of model files, data/twins. They name the values that the models were fitted to.
             confidence: Confidence level of intervals.
-            method: ``t`` or ``bca``.
+            method: Method of intervals: ``t`` or ``bca``.
             seed: Seed of the bootstrap.
         """
         executions = quantities.read_executions(measurements)
@@ -88,14 +96,14 @@ class Study:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The kind of each measured drive (twin, file …), by name."""
+        """The kind of each measured drive, such as ``twin`` or ``file``, by drive name."""
         return quantities.drive_kinds(self.executions)
 
     @property
     def experiments(self) -> list[str]:
-        """The names of the experiments, in the order of the study.
+        """The names of all experiments, measured ones first.
 
-        Experiments whose settings every drive refused are included.
+        Experiments that were not measured, because every drive refused their settings, come last.
         """
         names = (name for step in self.steps for name in step["experiments"])
         return list(dict.fromkeys([*quantities.experiment_names(self.executions), *names]))
@@ -103,50 +111,72 @@ class Study:
     def overview(self) -> pd.DataFrame:
         """Return the number of cells and repetitions of each experiment on each drive.
 
-        Columns: experiment, drive, cells, executions.
+        There is a row per experiment and drive, with the columns experiment, drive, cells and executions (the number of
+        repetitions).
         """
         table = self.executions.assign(experiment=self.executions["experiments"].str.split()).explode("experiment")
         groups = table.groupby(["experiment", "drive"], sort=False)
         return groups.agg(cells=("cell", "nunique"), executions=("cell", "size")).reset_index()
 
     def rows(self, *experiments: str) -> pd.DataFrame:
-        """Return the repetitions of some experiments, each once."""
+        """Return the repetitions of the named experiments.
+
+        A repetition that belongs to several of them is returned once. The columns are those of `executions`.
+        """
         return quantities.select_experiments(self.executions, *experiments)
 
     def tuned(self, *experiments: str) -> list[tuning_steps.TuningRecord]:
-        """Return the tuning steps of some experiments: each setting that was changed, with the outcome."""
+        """Return the tuning steps of the named experiments.
+
+        A step is one setting that a cell required, with the outcome on its drive, see `TuningRecord`.
+        """
         wanted = set(experiments)
         return [step for step in self.steps if wanted.intersection(step["experiments"])]
 
     def drives(self, *experiments: str) -> list[str]:
-        """Return the drives of some experiments, including drives that refused the settings."""
+        """Return the names of the drives in the named experiments, measured drives first.
+
+        Drives that were not measured, because they refused the settings, come last.
+        """
         names = [*self.rows(*experiments)["drive"], *(step["drive"] for step in self.tuned(*experiments))]
         return list(dict.fromkeys(names))
 
     def factors(self, experiment: str) -> list[str]:
-        """Return the columns of the factors that an experiment varies, without drive, rw and bs_bytes."""
+        """Return the columns of the factors that an experiment varies.
+
+        Drive, workload (rw) and block size (bs_bytes) are left out.
+        """
         return [name for name in varied_columns(self.rows(experiment)) if name not in _CELL]
 
     def quantities(self, experiment: str) -> list[str]:
-        """Return the quantities that the source published for an experiment; iops and latency if there are none."""
+        """Return the quantities that the source published for an experiment.
+
+        Returns ``iops`` and ``latency`` if the source published none.
+        """
         values = self.values[self.values["experiment"] == experiment]
         return list(dict.fromkeys(values["quantity"])) or ["iops", "latency"]
 
     def why_not(self, experiment: str, drive: str) -> str:
-        """Return the reason, in two lines, why a drive did not change a setting of an experiment."""
+        """Return why a drive was not measured in an experiment, for printing.
+
+        Returns:
+            Outcome and reason of the first setting that the drive did not accept, on two lines. If there is no such
+            setting, ``not measured``.
+        """
         return report_tables.refusal_reason(self.tuned(experiment), drive) or "not measured"
 
     def summary(self, experiment: str, by: Sequence[str] = (), of: str = "bandwidth") -> pd.DataFrame:
-        """Return the mean of a quantity in each cell of an experiment, with its interval and the reached I/O depth.
+        """Return the mean of a quantity in each cell of an experiment, with its interval.
 
         Args:
             experiment: The name of the experiment.
-            by: The columns of further factors.
+            by: The columns of the factors that distinguish cells in addition to drive, rw and bs_bytes.
             of: The name of the quantity.
 
         Returns:
-            One row per drive, rw, bs_bytes and level of ``by``, with the columns of `statistics.summarise_groups` and
-            iodepth_reached. Means are in the unit of the quantity.
+            One row per cell. Columns: drive, rw, bs_bytes and those of ``by``; executions, mean, low, high, cv, method
+            and confidence, as `statistics.summarise_groups` returns them; and iodepth_reached, the largest queue depth
+            that was reached. Means are in the unit of the quantity.
 
         Raises:
             AnalysisError: A column was not measured, or two cells have the same levels.
@@ -168,7 +198,12 @@ class Study:
         return table.merge(rows.groupby(keys, dropna=False)["iodepth_reached"].max().reset_index())
 
     def ratios(self, experiment: str) -> pd.DataFrame:
-        """Return the ratios of random to sequential bandwidth, see `statistics.random_to_sequential_ratios`."""
+        """Return the ratios of random to sequential bandwidth of an experiment.
+
+        There is a row for each drive and block size, separately for reads and writes.
+
+        `statistics.random_to_sequential_ratios` describes the columns.
+        """
         return random_to_sequential_ratios(
             self.rows(experiment), ["drive", "bs_bytes"], BANDWIDTH_COLUMN, **self._how()
         )
@@ -179,13 +214,16 @@ class Study:
     def published(
         self, experiment: str, drive: str | None = None, rw: Sequence[str] | None = None, of: str = "bandwidth"
     ) -> pd.DataFrame:
-        """Return the published values that an experiment measures, with ``value`` converted to the quantity's unit.
+        """Return the published values that an experiment measures.
 
         Args:
             experiment: The name of the experiment.
             drive: The only drive to include; all if None.
             rw: The only workloads to include; all if None.
             of: The name of the quantity.
+
+        Returns:
+            The selected rows of ``values``, with the column ``value`` converted to the unit of the quantity.
         """
         measure = quantities.get_quantity(of)
         wanted = (self.values["experiment"] == experiment) & (self.values["quantity"] == of)
@@ -198,18 +236,19 @@ class Study:
         return found
 
     def comparison(self, experiment: str, by: Sequence[str] = (), of: Sequence[str] = ("bandwidth",)) -> pd.DataFrame:
-        """Return the means of some quantities in each cell of an experiment beside the published values.
+        """Return the measured means of an experiment's cells beside the published values.
 
         Args:
             experiment: The name of the experiment.
-            by: The columns of further factors.
+            by: The columns of the factors that distinguish cells in addition to drive, rw and bs_bytes.
             of: The names of the quantities.
 
         Returns:
-            One row per drive, rw, bs_bytes and level of ``by``, sorted. Columns: study, the factors, executions,
-            confidence, interval_method, iodepth_reached and use. For each quantity, with <name> for its column in the
-            measurements: <name>_mean, <name>_low, <name>_high, <name>_cv_percent, published_<name> (in the same unit;
-            the first of several values) and error_<name>_percent (missing without a published value or for a zero).
+            One sorted row per cell. Columns: study (with the name of the experiment), drive, rw, bs_bytes, those of
+            ``by``, executions, confidence, interval_method, iodepth_reached and use (the evidence class). For each
+            quantity, with <name> for its column in the measurements: <name>_mean, <name>_low, <name>_high,
+            <name>_cv_percent, published_<name> (in the same unit; the first of several values) and error_<name>_percent
+            (missing without a published value, or if zero was published).
 
         Raises:
             AnalysisError: A column was not measured, or two cells have the same levels.
@@ -240,9 +279,13 @@ class Study:
         return sort_rows(table, keys, rw=list(WORKLOAD_NAMES))
 
     def facts(self) -> dict[str, Any]:
-        """Return the numbers that the report prints for every study, ready for JSON.
+        """Return the numbers that the report prints for every study, for a JSON file.
 
-        Keys: experiments (the drives of each), drives, block_sizes, left_out, doubts, steady, executions and interval.
+        Returns:
+            A mapping with these keys. ``experiments``: the drives of each experiment. ``drives``: all drives.
+            ``block_sizes``: their labels. ``left_out``, ``doubts`` and ``steady``: what the methods of these names
+            return. ``executions``: smallest and largest number of repetitions of a cell, requested and reached I/O
+            depth, and largest coefficient of variation. ``interval``: confidence in percent, and name of the method.
         """
         per_cell = self.executions.groupby(["drive", "cell"], sort=False).size()
         cells = summarise_groups(self.executions, ["drive", "cell"], BANDWIDTH_COLUMN)
@@ -268,18 +311,20 @@ class Study:
         }
 
     def left_out(self) -> list[dict[str, Any]]:
-        """Return each setting that is not in effect on a drive, once.
+        """Return each setting that a drive did not accept, without duplicates.
 
-        Keys: drive, setting, wanted, outcome, reason.
+        Each entry has the keys drive, setting, wanted (the value), outcome and reason.
         """
         steps = tuning_steps.steps_not_in_effect(self.steps)
         keys = ("drive", "setting", "wanted", "outcome", "reason")
         return [dict(zip(keys, row, strict=True)) for row in dict.fromkeys(map(itemgetter(*keys), steps))]
 
     def steady(self) -> dict[str, int] | None:
-        """Return the number of ``cells`` in a steady state in every repetition, ``of`` all cells that report it.
+        """Return in how many cells every repetition was in a steady state.
 
-        Returns None if no cell reports it.
+        Returns:
+            A mapping with ``cells``, the number of cells that were steady in every repetition, and ``of``, the number
+            of cells for which this is known, see `measuring.steadiness.is_steady`. None if there is no such cell.
         """
         if "steady" not in self.executions:
             return None
@@ -288,12 +333,14 @@ class Study:
         return {"cells": int(cells.sum()), "of": len(cells)} if len(cells) else None
 
     def doubts(self) -> list[dict[str, Any]]:
-        """Return the reasons to doubt the means of real drives, such as a trend over the repetitions.
+        """Return reasons to doubt the means of real drives, such as outliers.
 
-        Repetitions on simulated drives differ only in their offsets, and are not examined.
+        Doubts are that the repetitions of a cell are not in a steady state, have outliers, or are at two levels.
+        Simulated drives are not examined, because their repetitions differ only in their offsets.
 
         Returns:
-            Entries with the keys drive, doubt, cells (the number of cells with the doubt) and of (all cells).
+            Entries with the keys drive, doubt (the reason), cells (the number of the drive's cells with this doubt) and
+            of (the number of all its cells).
         """
         real = self.executions[~self.executions["drive_kind"].isin(kinds.SIMULATED_KINDS)]
         found = Counter(
@@ -309,19 +356,36 @@ class Study:
 
 
 def varied_columns(rows: pd.DataFrame) -> list[str]:
-    """Return the columns of the factors that vary in some repetitions: drive, rw and bs_bytes first."""
+    """Return the columns of the factors that have several levels in some repetitions.
+
+    The columns drive, rw and bs_bytes come first.
+
+    Args:
+        rows: One row per repetition, as `quantities.read_executions` returns it.
+    """
     factor_columns = rows.columns[: rows.columns.get_loc("bandwidth_bytes_per_s")]
     names = [*_CELL, *(name for name in factor_columns if name not in _ABOUT_A_CELL)]
     return [name for name in names if rows[name].nunique(dropna=False) > 1]
 
 
 def block_labels(sizes_bytes: pd.Series) -> list[str]:
-    """Return the labels of block sizes, such as ``4 KiB``, each once and in ascending order."""
+    """Return the labels of block sizes, such as ``4 KiB``, in ascending order of size.
+
+    Each label is returned once.
+    """
     return [block_label(int(size)) for size in sorted(set(sizes_bytes.dropna()))]
 
 
 def _published_values(folder: Path, twins: Path, executions: pd.DataFrame) -> pd.DataFrame:
-    """Return the published values of a study with the column ``use`` and a column for each factor in conditions."""
+    """Return the published values of a study with further columns.
+
+    These are ``use``, the evidence class, and one for each factor that the conditions of a value name.
+
+    Args:
+        folder: The study's folder of published data.
+        twins: The folder of model files.
+        executions: One row per repetition.
+    """
     values = add_evidence_classes(load_values(folder), twins, folder.name, executions)
     measured = values["experiment"] != ""  # other values may have conditions of any kind
     named = [parse_conditions(text) if one else {} for text, one in zip(values["conditions"], measured, strict=True)]

@@ -1,1 +1,5 @@
-"""Compares what a source states with what was measured: claims, their checks, classes and the scorecard."""
+"""Compare the statements of a source with the measurements.
+
+A source is a paper or data sheet. Its claims and published values are checked and classified, and the scorecard counts
+the verdicts.
+"""

@@ -1,7 +1,9 @@
-"""The statistics in the checks of claims: parsed from claims.yaml, computed from repetitions, described as text.
+"""Compute the statistics that claims.yaml names, such as a ratio of two means.
 
-A statistic selects repetitions (`Selection`, `CachedExecutions`) and computes numbers from them (`Estimate`).
-`claims` compares these numbers with the statements of the source.
+A statistic (`Statistic`) selects repetitions (`Selection`, `CachedExecutions`) and computes numbers from them
+(`Estimate`). The module `claims` compares these numbers with the statements of the source.
+
+A factor is an option or drive setting that an experiment varies, such as the block size. Its values are levels.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ Levels = Mapping[str, Any]
 
 
 class ClaimsError(IoPatternsError):
-    """A claim in a claims file is invalid; the message names the file and the claim."""
+    """A claim in a claims file is invalid, or its statistic cannot be computed.
+
+    The message names the file and the claim.
+    """
 
     exit_status = 2
 
@@ -53,11 +58,12 @@ class ClaimsError(IoPatternsError):
 
 @dataclass(frozen=True)
 class Selection:
-    """The repetitions over which one mean is taken.
+    """The repetitions over which one mean is taken, and the quantity to average.
 
     Attributes:
-        written: The selection as claims.yaml has it: levels by factor, and optionally ``of`` and ``experiment``.
-        of: The name of the quantity, see `quantities.get_quantity`.
+        written: The selection as in claims.yaml: levels by factor, such as ``{rw: read, bs: 4k}``. The optional keys
+            ``of`` and ``experiment`` name another quantity or experiment than the check.
+        of: The name of the quantity, such as ``bandwidth``; see `quantities.get_quantity`.
     """
 
     written: Levels
@@ -65,11 +71,11 @@ class Selection:
 
     @classmethod
     def parse(cls, key: str, written: Any, of: str, *, single: bool = False) -> Selection:
-        """Return the selection under a key of a check.
+        """Return the selection under one key of a check in claims.yaml.
 
         Args:
             key: The key, for error messages.
-            written: The selection as claims.yaml has it.
+            written: The selection as in claims.yaml, a mapping of levels by factor.
             of: The quantity of the check, used if the selection names none.
             single: Whether each factor must have exactly one level.
 
@@ -89,11 +95,20 @@ class Selection:
 
     @property
     def levels(self) -> Levels:
-        """The selected levels by factor."""
+        """The selected levels by factor, as in claims.yaml: one level, a list, or ``all``."""
         return {name: level for name, level in self.written.items() if name not in _NO_FACTORS}
 
     def each(self, rows: CachedExecutions) -> Iterator[tuple[Levels, Selection]]:
-        """Yield each combination of the factors with several levels, and the selection of that combination."""
+        """Split a selection with several levels of a factor by these levels.
+
+        Args:
+            rows: The repetitions of the check's experiment, which determine the levels of a factor with the level
+                ``all``.
+
+        Yields:
+            For each combination of levels: the levels of the factors that were split, and the selection with one level
+            of each factor.
+        """
         given = {name: rows.levels_in(name, level) for name, level in self.levels.items()}
         others = {name: self.written[name] for name in _NO_FACTORS & self.written.keys()}
         for one in _combinations(given):
@@ -103,7 +118,9 @@ class Selection:
             )
 
     def values(self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels) -> FloatArray:
-        """Return the quantity in the selected repetitions, without missing values.
+        """Return the values of the quantity in the selected repetitions.
+
+        Missing values are left out.
 
         Args:
             executions: The repetitions of all experiments.
@@ -115,19 +132,25 @@ class Selection:
         return rows.values(quantities.get_quantity(self.of).column, {**levels, **self.levels})
 
     def describe(self) -> str:
-        """Return the levels as text."""
+        """Return the levels of the selection as text, for the report."""
         return _levels_text({name: level for name, level in self.written.items() if name != "of"})
 
     def describe_with_quantity(self) -> str:
-        """Return the quantity and the levels as text."""
+        """Return the quantity and the levels of the selection as text, for the report."""
         return ", ".join(filter(None, (self.of, self.describe())))
 
 
 class CachedExecutions:
-    """A table of repetitions that caches selections. A scorecard makes thousands of selections from one table."""
+    """A table of repetitions that caches selected rows.
+
+    The scorecard selects rows from one table thousands of times.
+
+    Attributes:
+        table: The table, one row per repetition.
+    """
 
     def __init__(self, table: pd.DataFrame) -> None:
-        """Keep the table, which must not change.
+        """Keep a table, which must not be changed afterwards.
 
         Args:
             table: One row per repetition, as `quantities.read_executions` returns it.
@@ -138,17 +161,31 @@ class CachedExecutions:
         self._columns: dict[str, FloatArray] = {}
 
     def of_experiment(self, experiment: str) -> CachedExecutions:
-        """Return the repetitions of one experiment."""
+        """Return the repetitions of one experiment.
+
+        The result is cached, and has a cache of its own.
+        """
         if experiment not in self._of_experiments:
             self._of_experiments[experiment] = CachedExecutions(quantities.select_experiments(self.table, experiment))
         return self._of_experiments[experiment]
 
     def select(self, levels: Levels) -> pd.DataFrame:
-        """Return the rows at some levels, such as ``{"rw": "read", "bs": "4k", "thinktime": "1 ms", "DRA": 1}``."""
+        """Return the rows in which all given factors have the given levels.
+
+        Args:
+            levels: One level for each factor, such as ``{"rw": "read", "bs": "4k", "thinktime": "1 ms", "DRA": 1}``.
+        """
         return self.table[self._at(levels)]
 
     def values(self, column: str, levels: Levels) -> FloatArray:
-        """Return a column at some levels without missing values; an empty array if there is no such column."""
+        """Return the values of a column in the rows with the given levels.
+
+        Missing values are left out. The array is empty if the table has no such column.
+
+        Args:
+            column: The name of the column.
+            levels: One level for each factor, as for `select`.
+        """
         if column not in self.table:
             return np.empty(0)
         if column not in self._columns:
@@ -157,18 +194,31 @@ class CachedExecutions:
         return found[~np.isnan(found)]
 
     def measured_levels(self, factor: str, levels: Levels = MappingProxyType({})) -> list[Any]:
-        """Return the measured levels of a factor at some levels of other factors, sorted."""
+        """Return the levels of a factor that occur in the table, sorted.
+
+        Args:
+            factor: The name of the factor, such as ``bs``.
+            levels: Levels of other factors; only rows with these levels count.
+        """
         column = factors.column_of(factor)
         if column not in self.table:
             return []
         return sorted(self.table[column][self._at(levels)].dropna().unique().tolist())
 
     def levels_in(self, factor: str, level: Any) -> list[Any]:
-        """Return the levels that ``level`` stands for: one level, a list, or all measured levels for `ALL_LEVELS`."""
+        """Return the levels that an entry of claims.yaml stands for, as a list.
+
+        Args:
+            factor: The name of the factor.
+            level: One level, a list of levels, or `ALL_LEVELS` for all measured levels of the factor.
+        """
         return self.measured_levels(factor) if level == ALL_LEVELS else listed_levels(level)
 
     def _at(self, levels: Levels) -> npt.NDArray[np.bool_]:
-        """Return for each row whether it has all levels; False if a factor has no column."""
+        """Return a Boolean mask of the rows in which all factors have the given levels.
+
+        No row matches if the table has no column for a factor.
+        """
         found = np.ones(len(self.table), dtype=np.bool_)
         for name, level in levels.items():
             key = (name, repr(level))
@@ -190,7 +240,7 @@ class IntervalMethod(NamedTuple):
 
     Attributes:
         confidence: Confidence level, between 0 and 1.
-        method: ``t`` or ``bca``, see `statistics.interval`.
+        method: ``t`` (Student) or ``bca`` (bootstrap), see `statistics.mean_interval`.
         seed: Seed of the bootstrap.
     """
 
@@ -201,12 +251,13 @@ class IntervalMethod(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number computed from the means of groups of repetitions.
+    """A number computed from the means of groups of repetitions, with its interval.
 
     Attributes:
         groups: The measured values of each group.
-        value: Returns the number. Raises ZeroDivisionError.
-        interval: Returns the confidence interval of the number. Raises ZeroDivisionError or StatisticsError.
+        value: A function that computes the number. It raises ZeroDivisionError if a divisor is zero.
+        interval: A function that computes the confidence interval of the number. It raises ZeroDivisionError or
+            StatisticsError.
     """
 
     groups: Sequence[FloatArray]
@@ -216,7 +267,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class ObservedOutcome:
-    """What happened when a setting was changed, such as ``refused``."""
+    """What happened when a drive setting was changed.
+
+    Attributes:
+        outcome: One of the outcomes that `tuning_steps` defines, such as ``refused``.
+    """
 
     outcome: str
 
@@ -226,7 +281,12 @@ def _mean(group: FloatArray) -> float:
 
 
 def _quotient_of_products(above: Sequence[FloatArray], below: Sequence[FloatArray]) -> Estimate:
-    """Return the product of the means ``above`` divided by the product of the means ``below``."""
+    """Return the estimate of a quotient of products of means.
+
+    Args:
+        above: The groups whose means are multiplied in the numerator.
+        below: The groups whose means are multiplied in the denominator.
+    """
     return Estimate(
         [*above, *below],
         lambda: math.prod(map(_mean, above)) / math.prod(map(_mean, below)),
@@ -239,15 +299,18 @@ def _quotient_of_products(above: Sequence[FloatArray], below: Sequence[FloatArra
 
 @dataclass(frozen=True, kw_only=True)
 class Statistic(ABC):
-    """A statistic of the repetitions of one experiment. Each subclass is one key of a check in claims.yaml.
+    """A statistic of the repetitions of one experiment, named by a check of a claim.
+
+    Each subclass stands for one key of a check in claims.yaml, such as ``ratio``. A selection is the set of repetitions
+    over which one mean is taken.
 
     Attributes:
-        key: The key of the check that holds the statistic.
-        selection_keys: The keys of the check that hold selections, in the order of ``selections``.
-        has_to: Whether the check also has the key ``to``. A check with ``ratio`` always has it.
-        is_around_one: Whether the statistic can be compared with 1.
-        has_unit: Whether the statistic is in the unit of its first selection's quantity.
-        is_of_set_up: Whether the statistic describes the set-up instead of a result.
+        key: The key of the check that names the statistic.
+        selection_keys: The keys of the check that contain selections, in the order of ``selections``.
+        has_to: Whether the check must have the key ``to``. The key ``ratio`` requires ``to`` in any case.
+        is_around_one: Whether the statistic may be tested for equivalence to 1.
+        has_unit: Whether the statistic has the unit of its first selection's quantity.
+        is_of_set_up: Whether the statistic describes the set-up of an experiment instead of a result.
         experiment: The name of the experiment.
         where: Levels by factor. The statistic is computed at each combination of these levels.
         of: The name of the quantity for selections that name none.
@@ -268,7 +331,14 @@ class Statistic(ABC):
 
     @classmethod
     def parse(cls, check: Mapping[str, Any]) -> Self:
-        """Return the statistic of a check. Raises ClaimsError."""
+        """Return the statistic that a check in claims.yaml names.
+
+        Args:
+            check: The content of ``check`` in claims.yaml.
+
+        Raises:
+            ClaimsError: A factor, level, quantity or key of the check is invalid.
+        """
         of = str(check.get("of", "bandwidth"))
         with _errors_prefixed("of"):
             quantities.get_quantity(of)
@@ -284,33 +354,51 @@ class Statistic(ABC):
 
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
-        """Return the selections, and the fields that this kind of statistic adds. Raises ClaimsError."""
+        """Return the constructor arguments that depend on the kind of statistic.
+
+        These are ``selections``, and the fields that a subclass adds.
+
+        Raises:
+            ClaimsError: A factor, level or quantity does not exist.
+        """
         given = [key for key in cls.selection_keys if key in check]
         return {"selections": tuple(Selection.parse(key, check[key], of, single=key != cls.key) for key in given)}
 
     @property
     def is_of_counters(self) -> bool:
-        """Whether the statistic is computed from counters of a twin (simulated drive), which a real drive lacks."""
+        """Whether the statistic needs internal counters of a drive.
+
+        A simulated drive has such counters, and a real drive does not.
+        """
         return any(quantities.get_quantity(selection.of).is_counted for selection in self.selections)
 
     @property
     def quantity(self) -> quantities.Quantity | None:
-        """The quantity in whose unit the statistic is; None if the statistic has no unit."""
+        """The quantity whose unit the statistic has; None if the statistic has no unit."""
         return quantities.get_quantity(self.selections[0].of) if self.has_unit else None
 
     @property
     def unit(self) -> str:
-        """The unit with a leading space; empty if the statistic has no unit."""
+        """The unit of the statistic with a leading space; empty without a unit."""
         return f" {self.quantity.unit}" if self.quantity and self.quantity.unit else ""
 
     def format(self, value: float) -> str:
-        """Return a value as text without its unit: three decimals for ratios, four significant digits for amounts."""
+        """Return a value of the statistic as text, without its unit.
+
+        A ratio or a zero has three decimals. A number with a unit has four significant digits.
+        """
         if not self.quantity or not value:
             return f"{value:.3f}"
         return f"{value:.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
 
     def on(self, drive: str) -> Self | None:
-        """Return this statistic for another drive; None if it compares drives or is about a particular drive."""
+        """Return the same statistic of another drive.
+
+        Returns None if a selection names a drive, because the statistic then compares drives.
+
+        Args:
+            drive: The name of the other drive.
+        """
         if any("drive" in selection.levels for selection in self.selections):
             return None
         return replace(self, where={**self.where, "drive": drive})
@@ -322,16 +410,20 @@ class Statistic(ABC):
 
     @abstractmethod
     def _describe_own(self) -> str:
-        """Return the statistic as text without ``where``."""
+        """Return what is computed as text, without the levels in ``where``."""
 
     def observe(
         self, executions: CachedExecutions, _steps: TuningRecords
     ) -> Iterator[tuple[str, Estimate | ObservedOutcome]]:
-        """Yield a label and the statistic for each combination of levels that was measured.
+        """Yield the statistic at each measured combination of levels.
 
         Args:
             executions: The repetitions of all experiments.
-            steps: The tuning steps, as `collect.tuned` returns them.
+            _steps: What happened to each drive setting, as `tuning_steps.read_tuning_records` returns it. Only
+                `SettingOutcome` uses it.
+
+        Yields:
+            The combination of levels as text, and the statistic.
         """
         rows = executions.of_experiment(self.experiment)
         where = {factor: rows.levels_in(factor, level) for factor, level in self.where.items()}
@@ -343,12 +435,17 @@ class Statistic(ABC):
     def _estimates(
         self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels
     ) -> Iterator[tuple[str, Estimate]]:
-        """Yield labels and estimates at one combination of the levels of ``where``.
+        """Yield the estimates at one combination of the levels in ``where``.
+
+        A selection with several levels of a factor gives several estimates.
 
         Args:
             executions: The repetitions of all experiments.
             rows: The repetitions of the statistic's experiment.
-            levels: The combination.
+            levels: The combination of levels, by factor.
+
+        Yields:
+            The levels as text, and the estimate.
         """
         first, *others = self.selections
         for varied, one in first.each(rows):
@@ -356,11 +453,16 @@ class Statistic(ABC):
             yield _label({**levels, **varied}), self._estimate(groups)
 
     def _estimate(self, groups: Sequence[FloatArray]) -> Estimate:
-        """Return the estimate from the measured values of each selection."""
+        """Return the estimate that follows from the measured values of each selection."""
         raise NotImplementedError
 
     def _describe_means(self) -> tuple[str, list[str]]:
-        """Return ``mean <quantity>`` and each selection as text; ``means`` if the quantities differ."""
+        """Return the quantity and the selections as text.
+
+        Returns:
+            ``mean`` with the name of the quantity, and the levels of each selection. If the quantities differ,
+            ``means``, and the quantity and levels of each selection.
+        """
         names = list(dict.fromkeys(selection.of for selection in self.selections)) or [self.of]
         if len(names) == 1:
             return f"mean {names[0]}", [selection.describe() for selection in self.selections]
@@ -384,7 +486,7 @@ class Mean(Statistic):
 
 
 class Difference(Statistic):
-    """The difference of two means, in the unit of the first one."""
+    """The difference of two means, in the unit of the first mean's quantity."""
 
     key = "difference"
     selection_keys = ("difference", "to")
@@ -405,7 +507,10 @@ class Difference(Statistic):
 
 
 class Ratio(Statistic):
-    """The ratio of two means; divided by another ratio if the check has ``over_ratio``."""
+    """The ratio of two means, optionally divided by the ratio of two further means.
+
+    The keys of the further means are ``over_ratio`` and ``over_to``.
+    """
 
     key = "ratio"
     selection_keys = ("ratio", "to", "over_ratio", "over_to")
@@ -424,7 +529,13 @@ class Ratio(Statistic):
 
 @dataclass(frozen=True, kw_only=True)
 class Growth(Statistic):
-    """The mean (or a ``ratio`` of means) at each level of a factor, divided by the value at the previous level."""
+    """The growth of a mean from each level of a factor to the next, as a ratio.
+
+    With the keys ``ratio`` and ``to``, it is the growth of a ratio of two means.
+
+    Attributes:
+        factor: The name of the factor, such as ``iodepth``.
+    """
 
     key = "growth"
     selection_keys = ("ratio", "to")
@@ -458,7 +569,14 @@ class Growth(Statistic):
 
 @dataclass(frozen=True, kw_only=True)
 class FormulaValue(Statistic):
-    """A formula over named means, and over factors of ``where``, which stand for their levels."""
+    """The value of an arithmetic formula over means and over levels of factors.
+
+    Attributes:
+        formula: The parsed formula.
+        text: The formula as in claims.yaml, such as ``100 / (99 + cost)``.
+        means: The selection of each mean, by its name in the formula. Every other name in the formula is a factor in
+            ``where``, and stands for its level.
+    """
 
     key = "value"
     is_around_one = True
@@ -510,7 +628,13 @@ class FormulaValue(Statistic):
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMaximum(Statistic):
-    """The maximum of a column of the measurements. It is not an estimate, so its interval has no width."""
+    """The maximum of a column of the measurements.
+
+    The maximum is known exactly, so its confidence interval has no width.
+
+    Attributes:
+        name: The name of the column.
+    """
 
     key = "column"
     is_of_set_up = True
@@ -524,7 +648,7 @@ class ColumnMaximum(Statistic):
         return f"largest {self.name.replace('_', ' ')}"
 
     def format(self, value: float) -> str:
-        """Return a value as a whole number."""
+        """Return a value of the statistic as text, rounded to a whole number."""
         return f"{value:.0f}"
 
     def _estimates(
@@ -539,7 +663,12 @@ class ColumnMaximum(Statistic):
 
 @dataclass(frozen=True, kw_only=True)
 class SettingOutcome(Statistic):
-    """What happened when a setting of a drive was changed to a value."""
+    """What happened when a setting of a drive was changed to a value.
+
+    Attributes:
+        setting: The name of the setting, such as ``DRA``.
+        to: The value.
+    """
 
     key = "outcome"
     has_to = True
@@ -556,7 +685,7 @@ class SettingOutcome(Statistic):
         return {"setting": check[cls.key], "to": check["to"]}
 
     def on(self, _drive: str) -> Self | None:
-        """Return None: the outcome depends on the drive, so the claim does not apply to another drive."""
+        """Return None: the outcome depends on the drive, so no other drive can confirm it."""
         return None
 
     def _describe_own(self) -> str:
@@ -565,7 +694,17 @@ class SettingOutcome(Statistic):
     def observe(
         self, _executions: CachedExecutions, steps: TuningRecords
     ) -> Iterator[tuple[str, Estimate | ObservedOutcome]]:
-        """Yield each observed outcome once per drive, see `Statistic.observe`."""
+        """Yield each outcome that was observed when the setting was changed to the value.
+
+        Several equal outcomes on one drive count once.
+
+        Args:
+            _executions: Not used.
+            steps: What happened to each drive setting, as `tuning_steps.read_tuning_records` returns it.
+
+        Yields:
+            The drive as text (empty if ``where`` names no drive), and the outcome.
+        """
         for levels in _combinations({name: listed_levels(level) for name, level in self.where.items()}):
             outcomes = {
                 step["outcome"]
@@ -589,13 +728,17 @@ STATISTICS: dict[str, type[Statistic]] = {
 
 
 def listed_levels(level: Any) -> list[Any]:
-    """Return the levels of a list, or a list of the one level."""
+    """Return a list of levels as it is, and a single level as a list of one."""
     return list(level) if isinstance(level, list) else [level]
 
 
 @contextlib.contextmanager
 def _errors_prefixed(key: str) -> Iterator[None]:
-    """Raise ClaimsError, with the key of the check in the message, for a name or level that does not exist."""
+    """Turn an error about a name or level into a ClaimsError that names a key.
+
+    Args:
+        key: The key of the check in which the name or level occurs.
+    """
     try:
         yield
     except (factors.FactorError, FormulaError, quantities.QuantityError, ValueError) as error:
@@ -603,7 +746,12 @@ def _errors_prefixed(key: str) -> Iterator[None]:
 
 
 def _check_levels(key: str, levels: Levels) -> None:
-    """Raise ClaimsError, with ``key`` in the message, unless all names are factors and all levels can be read."""
+    """Raise ClaimsError unless all factors exist and all their levels are valid.
+
+    Args:
+        key: The key of the check that contains the levels, for the message.
+        levels: The levels by factor, as in claims.yaml.
+    """
     for name, level in levels.items():
         with _errors_prefixed(key):
             factor = factors.find_factor(name)
@@ -613,7 +761,11 @@ def _check_levels(key: str, levels: Levels) -> None:
 
 
 def _combinations(levels: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """Yield each combination of levels by factor."""
+    """Yield each combination of levels, one level per factor, as a mapping by factor.
+
+    Args:
+        levels: The levels of each factor.
+    """
     for combination in itertools.product(*levels.values()):
         yield dict(zip(levels, combination, strict=True))
 
@@ -625,12 +777,12 @@ def _level_label(factor: str, level: Any) -> str:
 
 
 def _label(levels: Levels) -> str:
-    """Return the label of the part of a check that is computed at some levels."""
+    """Return a combination of levels as text, such as ``4 KiB, iodepth 8``."""
     return ", ".join(_level_label(factor, level) for factor, level in levels.items())
 
 
 def _levels_text(levels: Levels) -> str:
-    """Return levels as text, as claims.yaml has them."""
+    """Return levels of claims.yaml as text; several levels are joined by ``|``."""
     texts = []
     for name, level in levels.items():
         phrase = factors.find_factor(name).phrase if name not in _NO_FACTORS else f"{name} {{}}"

@@ -1,9 +1,12 @@
-"""Read claims from claims.yaml, and judge them by the measurements.
+"""Read claims from claims.yaml, and compare them with the measurements.
 
-The way from a claim to its verdict: `load_claims` reads and checks the file. `ClaimChecks.parse` returns the checks of
-a claim. Each `ClaimCheck` has a statistic (`check_statistics`) and a criterion. `Judge.results` computes the statistic
-and its confidence interval at each combination of levels, and compares it with the criterion (`Criterion.evaluate`).
-The claim has the status of its worst part (`worst_status`).
+A claim is a statement of a source, such as "random reads are slower than sequential reads". It has one or more checks.
+A check has a statistic, such as a ratio of two means, and a criterion, such as "at least 1".
+
+`load_claims` reads the file. `ClaimChecks.parse` returns the checks of a claim. `Judge.results` computes the statistic
+of each check with its confidence interval, and compares it with the criterion (`Criterion.evaluate`). It does so
+separately for each combination of levels that the check names, such as each block size. The status of the claim is the
+worst status among these results (`worst_status`).
 """
 
 from __future__ import annotations
@@ -59,18 +62,22 @@ _ROUNDING = 1e-9  # relative difference that arithmetic leaves between equal num
 
 
 def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
-    """Return the checked content of a file of claims.
+    """Return the validated content of a claims.yaml.
 
-    A file without claims has the key ``held_out``: no model may be fitted to its published values.
+    A file without claims must have the key ``held_out``: the published values of the study are reserved for testing
+    models, so no model may be fitted to them.
 
     Args:
         root: The folder of the project.
         file: The path of the file below ``root``.
-        values: The published values of the study, as `published.load` returns them.
+        values: The published values of the study, as `published.load_values` returns them.
+
+    Returns:
+        The content of the file. Its key ``claims`` is an empty list if the file has no claims.
 
     Raises:
-        ClaimsError: A claim or contradiction is wrong; the message names file and claim.
-        ConfigError: The file violates the schema.
+        ClaimsError: A claim, a contradiction or an id is invalid; the message names file and entry.
+        ConfigError: The file violates the schema `CLAIMS_SCHEMA`.
     """
     content: dict[str, Any] = yaml_schema.read_yaml(root, file)
     yaml_schema.require_valid(file, content, yaml_schema.read_yaml(root, CLAIMS_SCHEMA))
@@ -113,15 +120,16 @@ def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class PartResult:
-    """The result of a check at one combination of levels.
+    """The result of a check at one combination of levels, such as one block size.
 
     Attributes:
-        label: The combination of levels.
-        value: The statistic in its unit, or the outcome of changing a setting.
+        label: The combination of levels as text, such as ``4 KiB``.
+        value: The statistic in its unit. For a check of a drive setting, what happened when the setting was changed.
         low: Lower end of the confidence interval that decided; NaN without an interval.
         high: Upper end of the confidence interval that decided; NaN without an interval.
         status: One of `REPRODUCED`, `WITHIN_TOLERANCE`, `UNDECIDED` and `NOT_REPRODUCED`.
-        off: Distance of the value from the bound, relative to the bound; 0 if the value respects the bound.
+        off: Distance of the value from the number of the criterion, relative to this number. It is 0 if a bound is
+            respected, and for a drive setting.
     """
 
     label: str
@@ -134,13 +142,13 @@ class PartResult:
 
 @dataclass(frozen=True)
 class Judge:
-    """A judge of a study's claims: the measurements, and how intervals are computed.
+    """The measurements of a study and the method of its confidence intervals.
 
     Attributes:
         executions: One row per repetition, as `quantities.read_executions` returns it.
-        tuned: The tuning steps, as `collect.tuned` returns them.
-        confidence: Confidence level of intervals.
-        method: ``t`` or ``bca``, see `statistics.interval`.
+        tuned: What happened to each drive setting, as `tuning_steps.read_tuning_records` returns it.
+        confidence: Confidence level of intervals, between 0 and 1.
+        method: Method of intervals: ``t`` (Student) or ``bca`` (bootstrap), see `statistics.mean_interval`.
     """
 
     executions: pd.DataFrame
@@ -149,21 +157,31 @@ class Judge:
     method: str = "t"
 
     def results(self, checks: ClaimChecks) -> list[PartResult]:
-        """Return a result for each combination of levels that was measured.
+        """Return the results of a claim's checks, one for each combination of levels.
+
+        A combination of levels is, for example, a block size and a depth that the check names. Combinations that were
+        not measured have no result.
+
+        Args:
+            checks: The checks of the claim.
 
         Raises:
-            ClaimsError: A statistic divides by a mean of zero.
+            ClaimsError: A statistic divides by a mean of zero, or its interval cannot be computed.
         """
         return list(checks.results(self.selected, self.tuned, IntervalMethod(self.confidence, self.method)))
 
     @functools.cached_property
     def selected(self) -> CachedExecutions:
-        """The repetitions, from which all checks select."""
+        """The table of repetitions with a cache of selected rows, which all checks share."""
         return CachedExecutions(self.executions)
 
 
 def worst_status(results: Iterable[PartResult]) -> str:
-    """Return the worst status of a claim's parts, or `UNTESTABLE` if no part was measured."""
+    """Return the worst status among the results of a claim.
+
+    The order from best to worst is `REPRODUCED`, `WITHIN_TOLERANCE`, `UNDECIDED`, `NOT_REPRODUCED`. Returns
+    `UNTESTABLE` if there are no results, because nothing was measured.
+    """
     return max((result.status for result in results), key=_FROM_BEST_TO_WORST.index, default=UNTESTABLE)
 
 
@@ -172,12 +190,13 @@ def worst_status(results: Iterable[PartResult]) -> str:
 
 @dataclass(frozen=True)
 class ClaimChecks:
-    """All checks of one claim. The claim is reproduced if every check is.
+    """All checks of one claim. The claim is reproduced if every check is reproduced.
 
     Attributes:
         each: The checks.
-        says: What each check verifies, in words. Empty for a claim with a single ``check``. If not empty, texts and
-            labels begin with the number of the check.
+        says: What each check verifies, in words. Empty if the claim has a single check under the key ``check`` of
+            claims.yaml. Otherwise the texts and labels that the methods return begin with the number of the check, such
+            as ``(1)``.
     """
 
     each: tuple[ClaimCheck, ...]
@@ -188,11 +207,11 @@ class ClaimChecks:
         """Return the checks of a claim; None if the claim is untestable.
 
         Args:
-            claim: The claim as claims.yaml has it, with ``check`` or ``checks``.
-            published: The published values of the study, as `published.load` returns them.
+            claim: An entry of ``claims`` in claims.yaml. It has the key ``check``, ``checks`` or ``untestable``.
+            published: The published values of the study, as `published.load_values` returns them.
 
         Raises:
-            ClaimsError: A check is wrong.
+            ClaimsError: A check is invalid.
         """
         if "check" in claim:
             return cls((ClaimCheck.parse(claim["check"], published),))
@@ -204,13 +223,31 @@ class ClaimChecks:
     def results(
         self, executions: CachedExecutions, steps: TuningRecords, method: IntervalMethod
     ) -> Iterator[PartResult]:
-        """Yield a result for each combination of levels that was measured, see `Judge.results`."""
+        """Yield the results of all checks, one for each measured combination of levels.
+
+        A combination of levels is, for example, a block size and a depth that the check names.
+
+        Args:
+            executions: The repetitions of all experiments.
+            steps: What happened to each drive setting, as `tuning_steps.read_tuning_records` returns it.
+            method: How to compute confidence intervals.
+
+        Raises:
+            ClaimsError: A statistic divides by a mean of zero, or its interval cannot be computed.
+        """
         for number, check in enumerate(self.each, 1):
             for result in check.results(executions, steps, method):
                 yield replace(result, label=self._numbered(number, result.label).strip())
 
     def estimates(self, executions: CachedExecutions) -> Iterator[Estimate]:
-        """Yield the statistic of each check at each combination of levels that was measured, without outcomes."""
+        """Yield the statistics of all checks, one for each measured combination of levels.
+
+        A combination of levels is, for example, a block size and a depth that the check names. Checks of the outcome of
+        a drive setting are skipped, because their statistic is not a number.
+
+        Args:
+            executions: The repetitions of all experiments.
+        """
         for check in self.each:
             for _, observed in check.statistic.observe(executions, ()):
                 if isinstance(observed, Estimate):
@@ -218,49 +255,76 @@ class ClaimChecks:
 
     @property
     def drives(self) -> set[str]:
-        """The drives that the checks name."""
+        """The names of the drives that the checks select."""
         return {drive for check in self.each for drive in check.drives}
 
     @property
     def is_of_counters(self) -> bool:
-        """Whether all checks need counters of a twin (simulated drive), which a real drive lacks."""
+        """Whether every check needs internal counters of a drive.
+
+        A simulated drive has such counters, and a real drive does not.
+        """
         return all(check.statistic.is_of_counters for check in self.each)
 
     @property
     def published_ids(self) -> list[str]:
-        """The ids of the published values that the statistics are compared with."""
+        """The ids of the published values in the criteria of the checks.
+
+        Published values that describe the set-up of the source instead of a result are left out.
+        """
         return [name for check in self.each for name in check.published_ids]
 
     def on(self, drive: str) -> ClaimChecks | None:
-        """Return the checks that can be applied to another drive; None if there are none."""
+        """Return the checks that make sense on another drive, with this drive selected.
+
+        Returns None if there are no such checks: `ClaimCheck.on` returned None for each of them.
+
+        Args:
+            drive: The name of the other drive.
+        """
         moved = [check.on(drive) for check in self.each]
         each = tuple(check for check in moved if check is not None)
         says = tuple(text for text, check in zip(self.says, moved, strict=False) if check is not None)
         return ClaimChecks(each, says) if each else None
 
     def describe(self) -> str:
-        """Return the statistics as text."""
+        """Return the statistics as text: what is computed, and at which levels."""
         return self._joined(check.statistic.describe() for check in self.each)
 
     def expected(self) -> str:
-        """Return the criteria as text, with units and tolerances."""
+        """Return the criteria of the checks as text, such as ``≤ 3 ms, tolerance 10 %``."""
         return self._joined(check.expected() for check in self.each)
 
     def found(self, results: Sequence[PartResult]) -> str:
-        """Return the range of the computed statistics as text."""
+        """Return the smallest and largest value of each check as text.
+
+        Args:
+            results: The results of the checks, as `results` yields them.
+
+        Returns:
+            A text such as ``1.2 to 3.4 ms``. A check that was not measured has a dash.
+        """
         return self._joined(check.found(own) for check, own in self.with_results(results))
 
     def with_results(self, results: Sequence[PartResult]) -> list[tuple[ClaimCheck, list[PartResult]]]:
-        """Return each check with its own results, selected from what `results` yields."""
+        """Return each check paired with its own results.
+
+        Args:
+            results: The results of all checks, as `results` yields them.
+        """
         return [
             (check, [one for one in results if one.label.startswith(self._numbered(number, "").strip())])
             for number, check in enumerate(self.each, 1)
         ]
 
     def in_published_unit(self, results: Sequence[PartResult]) -> float | None:
-        """Return the statistic in the unit of the published value that it should equal.
+        """Return the measured statistic in the unit of the published value.
 
-        Returns None unless the claim has a single check for equality with a single result.
+        Returns None unless the claim has a single check, the criterion of this check is `Equals`, and there is exactly
+        one result.
+
+        Args:
+            results: The results of the claim, as `results` yields them.
         """
         criterion = self.each[0].criterion
         if self.says or len(results) != 1 or not isinstance(criterion, Equals):
@@ -277,14 +341,28 @@ class ClaimChecks:
 
 @dataclass(frozen=True)
 class ClaimCheck:
-    """A statistic and the criterion that it must meet."""
+    """A statistic, and the criterion that it must meet.
+
+    Attributes:
+        statistic: What is computed from the repetitions, such as a ratio of two means.
+        criterion: The condition, such as an upper bound.
+    """
 
     statistic: Statistic
     criterion: Criterion
 
     @classmethod
     def parse(cls, check: Mapping[str, Any], published: pd.DataFrame) -> ClaimCheck:
-        """Return a check as claims.yaml has it, see `ClaimChecks.parse`. Raises ClaimsError."""
+        """Return the check that an entry of claims.yaml describes.
+
+        Args:
+            check: The content of ``check`` in claims.yaml.
+            published: The published values of the study, as `published.load_values` returns them.
+
+        Raises:
+            ClaimsError: The check does not have exactly one statistic and one criterion, or a key of the check is
+                invalid.
+        """
         kinds = [kind for key, kind in STATISTICS.items() if key in check]
         if Growth in kinds and Ratio in kinds:
             kinds.remove(Ratio)  # the ratio is what grows
@@ -309,7 +387,18 @@ class ClaimCheck:
     def results(
         self, executions: CachedExecutions, steps: TuningRecords, method: IntervalMethod
     ) -> Iterator[PartResult]:
-        """Yield a result for each combination of levels that was measured, see `Judge.results`."""
+        """Yield the result of the check at each measured combination of levels.
+
+        A combination of levels is, for example, a block size and a depth that the check names.
+
+        Args:
+            executions: The repetitions of all experiments.
+            steps: What happened to each drive setting, as `tuning_steps.read_tuning_records` returns it.
+            method: How to compute confidence intervals.
+
+        Raises:
+            ClaimsError: The statistic divides by a mean of zero, or its interval cannot be computed.
+        """
         for label, observed in self.statistic.observe(executions, steps):
             try:
                 yield self.criterion.evaluate(label, observed, method)
@@ -318,7 +407,7 @@ class ClaimCheck:
 
     @property
     def drives(self) -> set[str]:
-        """The drives that the check names."""
+        """The names of the drives that the check selects."""
         named = [self.statistic.where, *(selection.levels for selection in self.statistic.selections)]
         return {
             str(drive) for levels in named for drive in listed_levels(levels.get("drive", [])) if drive != ALL_LEVELS
@@ -326,22 +415,39 @@ class ClaimCheck:
 
     @property
     def published_ids(self) -> list[str]:
-        """The id of the published value that a measured statistic is compared with, if any."""
+        """The id of the published value in the criterion, as a list of at most one id.
+
+        The list is empty if the criterion has no published value, or if the statistic describes the set-up of the
+        source.
+        """
         if not isinstance(self.criterion, NumericCriterion) or self.statistic.is_of_set_up:
             return []
         return [self.criterion.number.id] if self.criterion.number.id else []
 
     def on(self, drive: str) -> ClaimCheck | None:
-        """Return the check for another drive; None if it compares drives or is about a particular drive."""
+        """Return the check for another drive.
+
+        Returns None if the check makes no sense there: it compares several drives, concerns the settings of a
+        particular drive, or requires a number that was published for a particular drive.
+
+        Args:
+            drive: The name of the other drive.
+        """
         statistic = None if isinstance(self.criterion, Equals) else self.statistic.on(drive)
         return None if statistic is None else replace(self, statistic=statistic)
 
     def expected(self) -> str:
-        """Return the criterion as text, with unit and tolerance."""
+        """Return the criterion as text, such as ``≤ 3 ms, tolerance 10 %``."""
         return self.criterion.describe(self.statistic.unit)
 
     def found(self, results: Sequence[PartResult]) -> str:
-        """Return the range of the computed statistic as text, with unit; a dash if nothing was measured."""
+        """Return the range of the computed values as text, such as ``1.2 to 3.4 ms``.
+
+        For a check of a drive setting, the text lists the observed outcomes. It is a dash if nothing was measured.
+
+        Args:
+            results: The results of this check.
+        """
         texts = sorted({result.value for result in results if isinstance(result.value, str)})
         numbers = [result.value for result in results if not isinstance(result.value, str)]
         if texts:
@@ -358,19 +464,25 @@ class ClaimCheck:
 
 @dataclass(frozen=True)
 class Criterion(ABC):
-    """A condition that a claim imposes on a statistic. Each subclass is one key of a check in claims.yaml."""
+    """A condition that a claim imposes on a statistic.
+
+    Each subclass stands for one key of a check in claims.yaml.
+
+    Attributes:
+        key: The key, such as ``at_most``.
+    """
 
     key: ClassVar[str]
 
     @classmethod
     @abstractmethod
     def parse(cls, check: Mapping[str, Any], quantity: Quantity | None, published: pd.DataFrame) -> Criterion:
-        """Return the criterion of a check.
+        """Return the criterion that a check in claims.yaml has.
 
         Args:
-            check: The check as claims.yaml has it.
-            quantity: The quantity in whose unit the statistic is; None if the statistic has no unit.
-            published: The published values of the study, as `published.load` returns them.
+            check: The content of ``check`` in claims.yaml.
+            quantity: The quantity whose unit the statistic has; None if the statistic has no unit.
+            published: The published values of the study, as `published.load_values` returns them.
 
         Raises:
             ClaimsError: The check names a published value that does not exist, or whose unit cannot be converted.
@@ -381,8 +493,8 @@ class Criterion(ABC):
         """Return the result of comparing a statistic with the criterion.
 
         Args:
-            label: The combination of levels for which the statistic was computed.
-            observed: The statistic.
+            label: The combination of levels for which the statistic was computed, as text.
+            observed: The statistic, or the outcome of changing a drive setting.
             method: How to compute the confidence interval of the statistic.
 
         Raises:
@@ -406,7 +518,8 @@ class ReferenceValue:
     Attributes:
         value: The number, in the unit of the statistic.
         id: The id of the published value; None if the check contains the number itself.
-        unit: The unit in which the value was published, in units of the statistic: 1.048576 for MiB/s and MB/s.
+        unit: The factor that converts the published unit to the unit of the statistic. Example: 1.048576 for a value
+            published in MiB/s and a statistic in MB/s.
     """
 
     value: float
@@ -415,7 +528,12 @@ class ReferenceValue:
 
     @classmethod
     def parse(cls, given: float | str, quantity: Quantity | None, published: pd.DataFrame) -> ReferenceValue:
-        """Return the reference value for a number, or for the id of a published value.
+        """Return the reference value that a check names.
+
+        Args:
+            given: The number itself, or the id of a published value.
+            quantity: The quantity whose unit the statistic has; None if the statistic has no unit.
+            published: The published values of the study, as `published.load_values` returns them.
 
         Raises:
             ClaimsError: No published value has the id, or its unit cannot be converted to the unit of ``quantity``.
@@ -437,12 +555,13 @@ class ReferenceValue:
 
 @dataclass(frozen=True)
 class NumericCriterion(Criterion):
-    """A comparison with a number.
+    """A comparison of the statistic with a number.
 
     Attributes:
         number: The number.
-        tolerance: Accepted relative error, 0.1 for 10 %. None is 0 for bounds, `DEFAULT_TOLERANCE` for `Equals`.
-        symbol: The comparison as printed in the report.
+        tolerance: Accepted relative error, 0.1 for 10 %. None stands for 0 with `AtMost` and `AtLeast`, and for
+            `DEFAULT_TOLERANCE` with `Equals`.
+        symbol: The comparison as printed in the report, such as ``≤``.
     """
 
     number: ReferenceValue
@@ -451,29 +570,37 @@ class NumericCriterion(Criterion):
 
     @classmethod
     def parse(cls, check: Mapping[str, Any], quantity: Quantity | None, published: pd.DataFrame) -> NumericCriterion:
-        """Return the criterion of a check, see `Criterion.parse`."""
+        """Return the criterion that a check in claims.yaml has, see `Criterion.parse`."""
         return cls(ReferenceValue.parse(check[cls.key], quantity, published), check.get("tolerance"))
 
     def describe(self, unit: str) -> str:
-        """Return the number with unit and tolerance, such as ``≤ 3 ms, tolerance 10 %``."""
+        """Return the criterion as text, such as ``≤ 3 ms, tolerance 10 %``.
+
+        Args:
+            unit: Unit of the statistic with a leading space; empty if the statistic has no unit.
+        """
         text = f"{self.symbol} {self.number.value:g}{unit}"
         return text if self.tolerance is None else f"{text}, tolerance {100 * self.tolerance:g} %"
 
 
 @dataclass(frozen=True)
 class AtMost(NumericCriterion):
-    """An upper bound on the statistic."""
+    """An upper bound on the statistic.
+
+    Attributes:
+        sign: 1 for an upper bound, -1 for the lower bound of the subclass `AtLeast`.
+    """
 
     key = "at_most"
     symbol = "≤"
     sign: ClassVar[float] = 1.0
 
     def evaluate(self, label: str, observed: Estimate | ObservedOutcome, method: IntervalMethod) -> PartResult:
-        """Return the result of comparing the whole confidence interval with the bound.
+        """Return the result of comparing the complete confidence interval with the bound.
 
-        The statistic is reproduced if its whole interval respects the bound. It is within tolerance if its whole
-        interval respects the bound relaxed by the tolerance, and not reproduced if its whole interval violates the
-        relaxed bound. Otherwise it is undecided. A single repetition has no interval: the value alone decides.
+        The status is `REPRODUCED` if the complete interval respects the bound, and `WITHIN_TOLERANCE` if it respects
+        the bound relaxed by the tolerance. It is `NOT_REPRODUCED` if the complete interval violates the relaxed bound,
+        and otherwise `UNDECIDED`. A single repetition has no interval: the value alone decides.
         """
         assert isinstance(observed, Estimate)
         value = observed.value()
@@ -497,7 +624,7 @@ class AtMost(NumericCriterion):
 
 @dataclass(frozen=True)
 class AtLeast(AtMost):
-    """A lower bound on the statistic, evaluated as `AtMost` with the signs reversed."""
+    """A lower bound on the statistic, evaluated like `AtMost` with the signs reversed."""
 
     key = "at_least"
     symbol = "≥"
@@ -506,15 +633,16 @@ class AtLeast(AtMost):
 
 @dataclass(frozen=True)
 class Equals(NumericCriterion):
-    """Equality with a published number, up to a relative error."""
+    """Equality with a number that the source states, up to a relative error."""
 
     key = "equals"
     symbol = "="
 
     def evaluate(self, label: str, observed: Estimate | ObservedOutcome, method: IntervalMethod) -> PartResult:
-        """Return the result of comparing the value with the published number.
+        """Return the result of comparing the value with the number of the criterion.
 
-        The relative error of the value alone decides, see `status_of_error`. The confidence interval is only reported.
+        The relative error of the value alone decides, see `status_of_error`. The confidence interval is part of the
+        result, but does not influence the status.
         """
         assert isinstance(observed, Estimate)
         value = observed.value()
@@ -526,7 +654,7 @@ class Equals(NumericCriterion):
 
 @dataclass(frozen=True)
 class EquivalentToOne(Criterion):
-    """Equivalence of a statistic to 1, within a margin.
+    """Equivalence of the statistic to 1, within a margin.
 
     Attributes:
         margin: Relative margin: 0.1 accepts values from 1/1.1 to 1.1.
@@ -537,15 +665,15 @@ class EquivalentToOne(Criterion):
 
     @classmethod
     def parse(cls, check: Mapping[str, Any], _quantity: Quantity | None, _published: pd.DataFrame) -> EquivalentToOne:
-        """Return the criterion of a check, see `Criterion.parse`."""
+        """Return the criterion that a check in claims.yaml has, see `Criterion.parse`."""
         return cls(check[cls.key])
 
     def evaluate(self, label: str, observed: Estimate | ObservedOutcome, method: IntervalMethod) -> PartResult:
-        """Return the result of two one-sided tests (Schuirmann 1987) of equivalence.
+        """Return the result of two one-sided tests (Schuirmann 1987) of equivalence to 1.
 
-        The statistic is reproduced if its interval of confidence 1 − 2·`EQUIVALENCE_ALPHA` is inside the margin. It is
-        not reproduced if that interval is completely outside the margin. Otherwise, and without an interval, it is
-        undecided.
+        The tests use a confidence interval of level 1 − 2·`EQUIVALENCE_ALPHA`. The status is `REPRODUCED` if this
+        interval is inside the margin, and `NOT_REPRODUCED` if it is completely outside. Otherwise, or if there is no
+        interval, the status is `UNDECIDED`.
         """
         assert isinstance(observed, Estimate)
         value = observed.value()
@@ -558,16 +686,17 @@ class EquivalentToOne(Criterion):
         return PartResult(label, value, test.low, test.high, status, max(excess, 0.0))
 
     def describe(self, _unit: str) -> str:
-        """Return the margin as text: ``1, within a factor of 1.1 (equivalence test)``."""
+        """Return the criterion as text: ``1, within a factor of 1.1 (equivalence test)``."""
         return f"1, within a factor of {1 + self.margin:g} (equivalence test)"
 
 
 @dataclass(frozen=True)
 class OneOf(Criterion):
-    """Membership of an outcome in a set: what happened when a setting was changed.
+    """A set of accepted outcomes of changing a drive setting.
 
     Attributes:
-        outcomes: The outcomes that confirm the claim, from `tuning_steps`, such as ``not changeable``.
+        outcomes: The outcomes that confirm the claim, such as ``not changeable``. The module `tuning_steps` defines
+            them.
     """
 
     key = "is"
@@ -575,17 +704,20 @@ class OneOf(Criterion):
 
     @classmethod
     def parse(cls, check: Mapping[str, Any], _quantity: Quantity | None, _published: pd.DataFrame) -> OneOf:
-        """Return the criterion of a check, see `Criterion.parse`."""
+        """Return the criterion that a check in claims.yaml has, see `Criterion.parse`."""
         return cls(tuple(check[cls.key]))
 
     def evaluate(self, label: str, observed: Estimate | ObservedOutcome, _method: IntervalMethod) -> PartResult:
-        """Return the result: reproduced if the claim lists the observed outcome."""
+        """Return the result: `REPRODUCED` if the observed outcome is accepted.
+
+        Otherwise the status is `NOT_REPRODUCED`.
+        """
         assert isinstance(observed, ObservedOutcome)
         status = REPRODUCED if observed.outcome in self.outcomes else NOT_REPRODUCED
         return PartResult(label, observed.outcome, math.nan, math.nan, status, 0.0)
 
     def describe(self, _unit: str) -> str:
-        """Return the outcomes as text, joined by "or"."""
+        """Return the accepted outcomes as text, joined by "or"."""
         return " or ".join(self.outcomes)
 
 
@@ -596,12 +728,24 @@ CRITERIA: dict[str, type[Criterion]] = {kind.key: kind for kind in (AtMost, AtLe
 
 
 def relative_error(measured: float, published: float) -> float:
-    """Return the relative error of a measured number; infinite if zero was published and something else measured."""
+    """Return the relative error of a measured number: 0.1 if it is 10 % too large.
+
+    If zero was published, the error is 0 for a measured zero, and otherwise infinite.
+    """
     if published:
         return measured / published - 1
     return 0.0 if not measured else math.inf
 
 
 def status_of_error(error: float, tolerance: float = DEFAULT_TOLERANCE) -> str:
-    """Return the status of a published number by the relative error of what was measured."""
+    """Return the status that follows from the relative error of a measured number.
+
+    Args:
+        error: The relative error, as `relative_error` returns it.
+        tolerance: The largest accepted absolute error.
+
+    Returns:
+        `REPRODUCED` up to an absolute error of `EXACT_ERROR`, `WITHIN_TOLERANCE` up to the tolerance, otherwise
+        `NOT_REPRODUCED`.
+    """
     return REPRODUCED if abs(error) <= EXACT_ERROR else WITHIN_TOLERANCE if abs(error) <= tolerance else NOT_REPRODUCED

@@ -1,7 +1,8 @@
-"""The class of each claim and published value: fitted, built into the model, or independent of the model.
+"""Classify claims and published values: fitted, built into models, independent.
 
-The class follows from the files of the models, which list the published values that a model was fitted to and the
-published statements that its parameters were chosen for.
+A claim that holds on a simulated drive confirms the model of the drive only if the model was not made to reproduce it.
+The model files in data/twins state what the models were made from: the published values that a model was fitted to, and
+the claims and values that its parameters were chosen for.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,14 +40,23 @@ ComparedGroups = frozenset[frozenset[Measurand]]
 
 
 class EvidenceError(IoPatternsError):
-    """A model file names a statement that no source makes."""
+    """A model file names a claim, published value or study that does not exist.
+
+    The key ``chosen_for`` of a model's parameter names the claims and values that the parameter was chosen for.
+    """
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
 class EvidenceClass:
-    """The class of a claim or value, and the reason in a sentence. Both are empty if no twin measured it."""
+    """The class of a claim or published value, with the reason.
+
+    Attributes:
+        name: One of `EVIDENCE_CLASSES`: ``independent``, ``built into the model`` or ``fitted``. Empty if no simulated
+            drive measured the claim or value.
+        because: The reason as a sentence. Empty if `name` is empty.
+    """
 
     name: str = ""
     because: str = ""
@@ -54,11 +64,12 @@ class EvidenceClass:
 
 @dataclass(frozen=True)
 class FitProvenance:
-    """The published statements of one study that the models of twins (simulated drives) were made from.
+    """The claims and values of one study that simulated drives were made from.
 
     Attributes:
-        fitted: The ids of the values that a model was fitted to.
-        chosen: By model and parameter, the patterns of the ids that the parameter was chosen for.
+        fitted: The ids of the published values that a model was fitted to.
+        chosen: For each model and each of its parameters, the ids of the claims and values that the parameter was
+            chosen for. An id may be a shell pattern, such as ``table2-px02ssf020-*``.
     """
 
     fitted: frozenset[str] = frozenset()
@@ -66,7 +77,14 @@ class FitProvenance:
 
     @classmethod
     def load(cls, folder: Path | str, study: str) -> "FitProvenance":
-        """Return what the model files in ``folder`` state about a study. Files that are not models are ignored."""
+        """Return the claims and values of a study that the model files in a folder name.
+
+        YAML files that are not models are ignored.
+
+        Args:
+            folder: The folder of the model files, ``data/twins``.
+            study: The name of the study.
+        """
         fitted: set[str] = set()
         chosen: dict[str, dict[str, tuple[str, ...]]] = {}
         for path in sorted(Path(folder).glob("*.yaml")):
@@ -81,20 +99,32 @@ class FitProvenance:
         return cls(frozenset(fitted), chosen)
 
     def parameters(self, model: str, statement: str) -> list[str]:
-        """Return the parameters of a model that were chosen for a statement of the study, such as ``ftl.gc_low``."""
+        """Return the parameters of a model that were chosen for one claim or value.
+
+        Args:
+            model: The name of the model, such as ``c400``.
+            statement: The id of the claim or published value.
+
+        Returns:
+            Names of parameters, such as ``ftl.gc_low``.
+        """
         chosen = self.chosen.get(model, {})
         return [name for name, ids in chosen.items() if any(fnmatchcase(statement, each) for each in ids)]
 
 
 def check_chosen_for(folder: Path, sources: Path, study: str) -> None:
-    """Raise EvidenceError if a model names a statement that a study does not make, or misspells a study.
+    """Check the ids that model files name under ``chosen_for`` for one study.
 
-    A model may name a study that the project does not have: models outlive the studies for which they were made.
+    A model file may name a study that the project does not have, because a model outlives the studies it was made for.
+    Such a name is an error only if it resembles the name of an existing study.
 
     Args:
-        folder: The folder of models.
+        folder: The folder of the model files, ``data/twins``.
         sources: The folder of published data, ``data/published``.
-        study: The study whose statements are checked.
+        study: The study whose ids are checked.
+
+    Raises:
+        EvidenceError: A model file names an id that is no claim or value of the study, or misspells a study.
     """
     known: set[str] = set()
     named = [
@@ -120,13 +150,20 @@ def check_chosen_for(folder: Path, sources: Path, study: str) -> None:
 
 
 def _statements(folder: Path) -> set[str]:
-    """Return the ids of all values and claims of a study."""
+    """Return the ids of all published values and claims of a study.
+
+    Args:
+        folder: The study's folder of published data, with values.csv and claims.yaml.
+    """
     content = yaml_schema.read_yaml(folder, "claims.yaml") if (folder / "claims.yaml").exists() else {}
     return {*published.load_values(folder)["id"], *(claim["id"] for claim in content.get("claims", ()))}
 
 
 def _content(path: Path) -> Mapping[str, Any]:
-    """Return the content of a model file; nothing if the file is not YAML, which is reported where the model is run."""
+    """Return the content of a model file, or an empty mapping if it is not valid YAML.
+
+    Running the model reports an invalid file.
+    """
     try:
         content = yaml_schema.read_yaml(path.parent, path.name)
     except yaml_schema.ConfigError:
@@ -135,7 +172,15 @@ def _content(path: Path) -> Mapping[str, Any]:
 
 
 def _chosen_for(content: Mapping[str, Any]) -> Iterable[tuple[str, Sequence[str]]]:
-    """Yield each parameter that was chosen for published statements, with the statements as ``study/id``."""
+    """Yield each parameter of a model that has the key ``chosen_for``.
+
+    Args:
+        content: The content of the model file.
+
+    Yields:
+        The name of the parameter, such as ``ftl.gc_low``, and the ids of the claims and values that it was chosen for,
+        as ``study/id``.
+    """
     groups = {**content.get("parameters", {}), "mode_page": content.get("mode_page", {})}
     for group, entries in groups.items():
         for name, entry in entries.items():
@@ -144,13 +189,14 @@ def _chosen_for(content: Mapping[str, Any]) -> Iterable[tuple[str, Sequence[str]
 
 
 def add_evidence_classes(values: pd.DataFrame, twins: Path | str, study: str, executions: pd.DataFrame) -> pd.DataFrame:
-    """Return published values with the column ``use``: the class of each value that a twin measured.
+    """Return published values with one more column, ``use``: the class of each value.
 
-    The column is empty if no experiment measures the value, or if the drive was no twin (simulated drive).
+    A class is one of `EVIDENCE_CLASSES`. The column is empty for a value that no experiment measures, and for a value
+    that was measured on a real drive only.
 
     Args:
         values: The published values, as `published.load_values` returns them.
-        twins: The folder of models.
+        twins: The folder of the model files, ``data/twins``.
         study: The name of the study.
         executions: One row per repetition, as `quantities.read_executions` returns it.
     """
@@ -160,7 +206,16 @@ def add_evidence_classes(values: pd.DataFrame, twins: Path | str, study: str, ex
 
 
 def measured_rows(executions: CachedExecutions, row: Mapping[Any, Any]) -> pd.DataFrame | None:
-    """Return the repetitions that a published value is compared with; None if no experiment measures the value."""
+    """Return the repetitions that a published value is compared with.
+
+    Args:
+        executions: The repetitions of all experiments.
+        row: The published value, a row of what `published.load_values` returns.
+
+    Returns:
+        The repetitions of the value's experiment on its drive, with its workload, block size and conditions. None if
+        the value names no experiment.
+    """
     if not row["experiment"]:
         return None
     workload = {key: row[key] for key in ("rw", "bs") if row[key]}
@@ -169,7 +224,11 @@ def measured_rows(executions: CachedExecutions, row: Mapping[Any, Any]) -> pd.Da
 
 
 def _measurands_of(executions: CachedExecutions, row: Mapping[Any, Any]) -> frozenset[Measurand]:
-    """Return the measurands that a published value is compared with; none if nothing was measured."""
+    """Return the measurands that a published value is compared with.
+
+    A measurand is one measured number: a drive, a cell and a quantity. The set is empty if nothing was measured for the
+    value.
+    """
     rows = measured_rows(executions, row)
     if rows is None:
         return frozenset()
@@ -178,12 +237,17 @@ def _measurands_of(executions: CachedExecutions, row: Mapping[Any, Any]) -> froz
 
 
 def _family(column: str) -> str:
-    """Return the column, or `_RATE` if the column follows from a rate."""
+    """Return `_RATE` for a column that follows from a rate, otherwise the column."""
     return _RATE if column in _RATE_COLUMNS or column.endswith("_mean_ms") else column
 
 
 class Classifier:
-    """The classes of one study's claims and values."""
+    """A classifier of one study's claims and published values.
+
+    Each claim or value is traced to its measurands. A measurand is one measured number that it is computed from: a
+    drive, a cell and a quantity. The class depends on which of the measurands models were fitted to, and which of them
+    parameters were chosen for.
+    """
 
     def __init__(
         self,
@@ -193,14 +257,15 @@ class Classifier:
         checks: Mapping[str, ClaimChecks] = MappingProxyType({}),
         flips: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
-        """Derive what each claim and value is computed from.
+        """Determine the measurands of each claim and value.
 
         Args:
-            provenance: The statements that the models were made from.
+            provenance: The claims and values that the models were made from.
             executions: The repetitions of all experiments.
             values: The published values, as `published.load_values` returns them.
             checks: The checks of each claim, by the id of the claim.
-            flips: By the id of a claim, the mechanisms of models that reverse its outcome when switched off alone.
+            flips: By the id of a claim, the mechanisms of models, such as read-ahead, that reverse the outcome of the
+                claim when one of them is switched off.
         """
         self._provenance, self._checks, self._flips = provenance, checks, flips
         # one row per cell suffices: a measurand does not depend on the repetition
@@ -224,15 +289,31 @@ class Classifier:
                 self._made |= self.measurands_of_value(name)
 
     def measurands_of_value(self, name: str) -> frozenset[Measurand]:
-        """Return the measurands that a published value is compared with, by its id; none if nothing was measured."""
+        """Return the measured numbers that a published value is compared with.
+
+        Each is a measurand, a tuple of drive, cell and quantity. The set is empty if nothing was measured for the
+        value.
+
+        Args:
+            name: The id of the published value.
+        """
         return self._of_values.get(name, frozenset())
 
     def measurands_of_claim(self, name: str) -> frozenset[Measurand]:
-        """Return all measurands that a claim is computed from, by its id."""
+        """Return the measured numbers that a claim is computed from.
+
+        Each is a measurand, a tuple of drive, cell and quantity. The set is empty if nothing was measured for the
+        claim.
+
+        Args:
+            name: The id of the claim.
+        """
         return _measurands(self._comparisons(name))
 
     def class_of_claim(self, name: str, *, reproduced: bool, drive: str | None = None) -> EvidenceClass:
-        """Return the class of a measured claim.
+        """Return the evidence class of a measured claim: how independent of models it is.
+
+        The class is empty if the claim concerns no simulated drive.
 
         Args:
             name: The id of the claim.
@@ -281,7 +362,13 @@ class Classifier:
         )
 
     def class_of_value(self, name: str) -> EvidenceClass:
-        """Return the class of a published value that is compared with a measured mean, by its id."""
+        """Return the evidence class of a published value: how independent of models it is.
+
+        The class is empty if no experiment measures the value, or if its drive is not simulated.
+
+        Args:
+            name: The id of the published value.
+        """
         row, measured = self._rows[name], self.measurands_of_value(name)
         drive = row["drive_key"]
         if not row["experiment"] or drive not in self._models:
@@ -302,42 +389,76 @@ class Classifier:
         return EvidenceClass(INDEPENDENT, "No model was fitted to this value, and no parameter chosen for it.")
 
     def _is_made(self, comparison: ComparedGroups) -> bool:
-        """Return whether a comparison is of numbers that models were fitted to or parameters chosen for."""
+        """Return whether the outcome of a comparison was known when models were made.
+
+        This is so if a parameter was chosen for this comparison. It is also so if, for each of its measured numbers, a
+        model was fitted to the number or a parameter chosen for it.
+
+        Args:
+            comparison: The groups of measurands that a part of a check compares.
+        """
         return comparison in self._chosen or _measurands([comparison]) <= self._made
 
     def _comparisons(self, name: str) -> list[ComparedGroups]:
-        """Return the groups that a claim or value compares, by its id."""
+        """Return what a claim or value compares: one item for each part of its checks.
+
+        An item has the groups of measurands (measured numbers) that are compared with each other.
+
+        Args:
+            name: The id of the claim or value.
+        """
         if name in self._compared:
             return self._compared[name]
         measured = self.measurands_of_value(name)
         return [frozenset([measured])] if measured else []
 
     def _of_check(self, check: ClaimChecks) -> list[ComparedGroups]:
-        """Return the groups that each part of a check compares."""
+        """Return what the checks of a claim compare: one item for each part of the checks.
+
+        An item has the groups of measurands (measured numbers) that are compared with each other.
+        """
         return [
             frozenset(frozenset(map(self._measurand, map(int, group))) for group in estimate.groups)
             for estimate in check.estimates(self._marked)
         ]
 
     def _measurand(self, mark: int) -> Measurand:
-        """Return the measurand that a number of `_marked` stands for."""
+        """Return the measurand that the function `_marked` replaced by a number.
+
+        Args:
+            mark: The number.
+        """
         row, column = divmod(mark, len(self._names))
         return (*self._drive_and_cell[row], _family(self._names[column]))
 
     def _named_drives(self, name: str) -> set[str]:
-        """Return the drives that a claim names. A claim about the outcome of a setting has no measurands."""
+        """Return the drives that a claim names; an empty set for a published value.
+
+        They are needed in addition to measurands, because a claim about the outcome of a drive setting has no
+        measurands.
+        """
         return self._checks[name].drives if name in self._checks else set()
 
     def _chosen_parameters(self, name: str, drives: Iterable[str]) -> list[str]:
-        """Return the parameters chosen for a statement in the models of some drives, as ``a.b of model``."""
+        """Return the parameters that were chosen for a claim or value.
+
+        Args:
+            name: The id of the claim or value.
+            drives: The drives whose models are searched.
+
+        Returns:
+            Texts such as ``ftl.gc_low of c400``.
+        """
         models = dict.fromkeys(self._models[drive] for drive in sorted(drives) if drive in self._models)
         return [f"{each} of {model}" for model in models for each in self._provenance.parameters(model, name)]
 
 
 def _marked(executions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return the executions with each result replaced by a number for its row and column; and the result columns.
+    """Return repetitions with unique numbers as results, and the result columns.
 
-    The groups of a statistic computed from this table contain the numbers of the results it is computed from.
+    A statistic selects numbers from the returned table as it selects results from the original table. Each selected
+    number identifies row and column of a result: it is the position of the row, times the number of result columns,
+    plus the position of the column.
     """
     results = executions.columns[executions.columns.get_loc(_FIRST_RESULT) :]
     names = [name for name in results if pd.api.types.is_numeric_dtype(executions[name])]
@@ -355,7 +476,12 @@ def _drives(comparisons: Iterable[ComparedGroups]) -> set[str]:
 
 
 def _reason(parameters: Sequence[str], purpose: str) -> str:
-    """Return a sentence that states which parameters were chosen, and for what."""
+    """Return a sentence that states which parameters were chosen for what.
+
+    Args:
+        parameters: The parameters.
+        purpose: The end of the sentence, such as ``for this claim``.
+    """
     if len(parameters) == 1:
         return f"The parameter {parameters[0]} was chosen {purpose}."
     return f"The parameters {', '.join(parameters[:-1])} and {parameters[-1]} were chosen {purpose}."

@@ -1,4 +1,7 @@
-"""Parse and evaluate arithmetic expressions over named numbers, such as `100 / (99 + cost)`."""
+"""Parse and evaluate arithmetic expressions over named numbers.
+
+An example is ``100 / (99 + cost)``.
+"""
 
 import ast
 import math
@@ -16,21 +19,27 @@ _OPERATIONS: dict[type, Callable[[float, float], float]] = {
 
 
 class FormulaError(IoPatternsError):
-    """An expression contains something other than numbers, names, + - * / and parentheses."""
+    """An expression is not arithmetic.
+
+    It contains something other than numbers, names, + - * / and parentheses.
+    """
 
 
 class Formula:
-    """A parsed expression; call it with the numbers of its names.
+    """A parsed arithmetic expression. Calling it with numbers computes its value.
 
     Attributes:
         names: The names in the expression, in alphabetical order.
     """
 
     def __init__(self, text: str) -> None:
-        """Parse the expression.
+        """Parse an expression.
+
+        Args:
+            text: The expression, such as ``100 / (99 + cost)``.
 
         Raises:
-            FormulaError: The text is not arithmetic.
+            FormulaError: The text contains something other than numbers, names, + - * / and parentheses.
         """
         names: set[str] = set()
         try:
@@ -41,12 +50,28 @@ class Formula:
         self.names = sorted(names)
 
     def __call__(self, numbers: Mapping[str, float]) -> float:
-        """Return the value of the expression. Raises ZeroDivisionError."""
+        """Return the value of the expression.
+
+        Args:
+            numbers: The number of each name in the expression.
+
+        Raises:
+            ZeroDivisionError: The expression divides by zero.
+        """
         return self._evaluate(numbers)
 
 
 def _evaluator(node: ast.expr, names: set[str], text: str) -> Callable[[Mapping[str, float]], float]:
-    """Return a function that computes a part of an expression, and add the names in the part to ``names``."""
+    """Return a function that computes a part of an expression from named numbers.
+
+    Args:
+        node: The part of the expression.
+        names: The set to which the names in the part are added.
+        text: The complete expression, for error messages.
+
+    Raises:
+        FormulaError: The part contains something other than arithmetic.
+    """
     match node:
         case ast.Constant(value=int() | float() as value) if _is_number(value):
             number = float(value)

@@ -1,4 +1,7 @@
-"""Judge every claim and published number of a study, and compare the verdicts with the expected ones."""
+"""Determine the verdicts on a study's claims and published values: the scorecard.
+
+The module also compares the verdicts with the expected ones in data/published/<study>/expectations.yaml.
+"""
 
 import json
 import math
@@ -52,7 +55,7 @@ _NOT_COUNTED = "It needs counters from inside the drive, which simulated drives 
 
 
 class ScorecardError(IoPatternsError):
-    """The scorecard, or the file of expected verdicts, is missing or cannot be read."""
+    """The scorecard or the file of expected verdicts is missing or unreadable."""
 
 
 def judge_study(
@@ -64,26 +67,24 @@ def judge_study(
     ablation: Mapping[str, Any] | None = None,
     results: str = config.DEFAULT_RESULTS,
 ) -> StudyVerdicts:
-    """Return the verdicts on the claims and published numbers of a study.
-
-    A claim or value has a ``status`` (one of `STATUSES`), a ``finding`` (the status regardless of whether the source
-    contradicts itself), and a ``class``, see `evidence`. ``checkable`` and ``hold`` count claims about the drives of
-    the source. ``own`` has these counts for each drive of the user on which a claim can be checked.
+    """Return the verdicts on the claims and published values of a study.
 
     Args:
         root: The folder of the project.
         study: The name of the study.
         confidence: Confidence level of intervals.
-        method: ``t`` or ``bca``, see `statistics.mean_interval`.
-        ablation: The mechanisms that were switched off, and under ``flips``, by claim, the names of the mechanisms
-            that change its outcome. A mechanism of a real kernel and its file system does not make a claim built into
-            the model, unless the mechanism was assumed.
-        results: The results folder below ``root``, with measurements/<study>.*.
+        method: Method of intervals: ``t`` or ``bca``, see `statistics.mean_interval`.
+        ablation: The study's record, as `ablation.load_ablation_records` returns it. Its ``flips`` name, for each
+            claim, the mechanisms of simulated drives, kernel or file system whose switching off changes the outcome of
+            the claim. If it is reproduced, such a claim counts as built into the model. Mechanisms that the source
+            states, or that a recorded kernel and file system have, do not count.
+        results: The results folder below ``root``. Its files measurements/<study>.parquet and
+            measurements/<study>.tuning.json are read.
 
     Raises:
-        ClaimsError: A claim is wrong, or its statistic divides by a mean of zero.
-        PublishedError: The published values are wrong.
-        EvidenceError: A model names a statement that the study does not make.
+        ClaimsError: A claim is invalid, or its statistic divides by a mean of zero.
+        PublishedError: The published values are invalid.
+        EvidenceError: A model file names a claim or value that the study does not have.
     """
     folder, twins = root / "data/published" / study, root / "data/twins"
     executions = quantities.read_executions(root / f"{results}/measurements/{study}.parquet")
@@ -147,17 +148,23 @@ def judge_study(
 
 
 def _flips_of_models(ablation: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the flips by mechanisms that were fitted or assumed, not by a real kernel or by the source."""
+    """Return, for each claim, the mechanisms of models that change its outcome.
+
+    Mechanisms of a recorded kernel and file system are left out, as are mechanisms that the source states. Mechanisms
+    that are assumed are kept.
+
+    Args:
+        ablation: The study's record, as `ablation.load_ablation_records` returns it.
+    """
     real = {each["name"] for each in ablation.get("mechanisms", ()) if each.get("by") in {"traces", "source"}}
     flips = ablation.get("flips", {})
     return {claim: [name for name in names if name not in real] for claim, names in flips.items()}
 
 
 def _claim_counts(claims: Iterable[ClaimVerdict]) -> ClaimCounts:
-    """Return the number of claims that can be checked and are not contradicted, and of those reproduced.
+    """Return how many claims can be checked, and how many of these are reproduced.
 
-    Args:
-        claims: The verdicts to count.
+    A claim can be checked if it was measured and its source does not contradict it.
     """
     checkable = [claim for claim in claims if claim["status"] not in {CONTRADICTED, UNTESTABLE}]
     return {"checkable": len(checkable), "hold": sum(claim["status"] in COUNT_AS_REPRODUCED for claim in checkable)}
@@ -169,10 +176,13 @@ def _status_counts(entries: Sequence[ClaimVerdict] | Sequence[ValueVerdict]) -> 
 
 
 def _errors_by_class(values: Sequence[ValueVerdict], classifier: Classifier) -> dict[str, dict[str, Any]]:
-    """Return the errors of values by class.
+    """Return a summary of the errors of published values for each evidence class.
 
-    Values that the source contradicts are left out, as are printed zeros, which have no relative error. Of several
-    values with the same measurands, only the value with the largest error counts.
+    Values that the source contradicts are left out, as are printed zeros, which have no relative error. Several values
+    may be compared with the same measured numbers. Only the value with the largest error then counts.
+
+    Returns:
+        The result of `_error_summary` for each class in `EVIDENCE_CLASSES`.
     """
     worst: dict[Any, ValueVerdict] = {}
     for value in sorted(values, key=_absolute_error, reverse=True):
@@ -190,7 +200,16 @@ def _absolute_error(value: ValueVerdict) -> float:
 
 
 def _error_summary(values: Sequence[ValueVerdict]) -> dict[str, Any]:
-    """Return the number, the mean absolute error, and the largest error of values in descending order of error."""
+    """Return the number of some published values, and their mean and largest error.
+
+    Args:
+        values: The values, in descending order of absolute error.
+
+    Returns:
+        Keys: ``values`` (their number), ``mean_absolute_percent``, ``largest_percent`` (with its sign) and
+        ``largest_at`` (drive, quantity and conditions of the largest error, as text). Without values there is only the
+        first key.
+    """
     if not values:
         return {"values": 0}
     place = (values[0][key] for key in ("drive", "quantity", "rw", "bs", "conditions"))
@@ -214,12 +233,12 @@ def _judge_claim(
     """Return the verdict on a claim.
 
     Args:
-        judge: The judge of the study's claims.
-        claim: The claim as claims.yaml has it.
+        judge: The measurements of the study.
+        claim: The claim, as in claims.yaml.
         check: The checks of the claim; None if the claim is untestable.
-        contradicted: The ids of the statements that the source contradicts.
-        classifier: The classes of the study's claims.
-        drive: The user's drive that the checks were applied to, if any.
+        contradicted: The ids of the claims and values that the source contradicts.
+        classifier: The classifier of the study's claims.
+        drive: The user's drive that the checks were applied to; None for the drives of the source.
     """
     try:
         parts = judge.results(check) if check else []
@@ -277,7 +296,10 @@ def _judge_claim(
 
 
 def _rounded(value: float | None) -> float | None:
-    """Return a number with twelve digits, as in all results; None if it is not finite."""
+    """Return a number rounded to twelve significant digits, as in all result files.
+
+    Returns None for None, NaN and infinity.
+    """
     return None if value is None or not math.isfinite(value) else float(f"{value:.12g}")
 
 
@@ -292,15 +314,17 @@ def _judge_value(
 ) -> ValueVerdict:
     """Return the verdict on a published value.
 
-    A held-out value can be missed on either side: a drive far below "up to 500 MB/s" does not match its data sheet.
+    Values of a study with the key ``held_out`` are reserved for testing models. Such a value must be matched from both
+    sides, even if the source prints it as a limit: a drive far below "up to 500 MB/s" does not match its data sheet.
 
     Args:
-        judge: The judge of the study's claims.
-        row: The published value.
-        contradicted: The ids of the statements that the source contradicts.
-        claims: The verdicts on the claims about the source's drives. A claim may measure the value.
-        held_out: The key ``held_out`` of claims.yaml, if the study's values may not be used for fitting.
-        classifier: The classes of the study's values.
+        judge: The measurements of the study.
+        row: The published value, a row of what `published.load_values` returns.
+        contradicted: The ids of the claims and values that the source contradicts.
+        claims: The verdicts on the claims about the source's drives. If no experiment measures the value, a claim that
+            is compared with it may supply the measured number.
+        held_out: The content of ``held_out`` in claims.yaml; None if models may be fitted to the values.
+        classifier: The classifier of the study's values.
     """
     measured = _measured(judge, row)
     through = None if measured is not None else next((each for each in claims if row["id"] in each["bounds"]), None)
@@ -343,9 +367,15 @@ def _judge_value(
 
 
 def _measured(judge: Judge, row: Mapping[Any, Any]) -> float | None:
-    """Return the measured mean in the unit of a published value; None if it was not measured.
+    """Return the measured mean that a published value is compared with, in its unit.
 
-    If the source gives no workload or block size, the value is compared with the only one of the experiment.
+    If the source states no workload or block size, the experiment must have a single cell on the drive.
+
+    Returns None if no experiment measures the value, or if several cells match.
+
+    Args:
+        judge: The measurements of the study.
+        row: The published value, a row of what `published.load_values` returns.
     """
     rows = evidence.measured_rows(judge.selected, row)
     if rows is None or (not (row["rw"] and row["bs"]) and rows["cell"].nunique() > 1):
@@ -358,12 +388,29 @@ def _measured(judge: Judge, row: Mapping[Any, Any]) -> float | None:
 def write_scorecard(
     root: Path, studies: Mapping[str, Mapping[str, Any]], results: str = config.DEFAULT_RESULTS
 ) -> None:
-    """Write the scorecard of all studies into a results folder."""
+    """Write the scorecard of all studies as scorecard.json.
+
+    Args:
+        root: The folder of the project.
+        studies: The result of `judge_study` for each study, by name.
+        results: The results folder below ``root``.
+    """
     files.write_json(root / results / SCORECARD_FILE, {"studies": studies})
 
 
 def load_scorecard(root: Path, results: str = config.DEFAULT_RESULTS) -> dict[str, Any]:
-    """Return the scorecard in a results folder. Raises ScorecardError if there is none."""
+    """Return the content of scorecard.json in a results folder.
+
+    Args:
+        root: The folder of the project.
+        results: The results folder below ``root``.
+
+    Returns:
+        A mapping with the key ``studies``: the verdicts of each study by name, see `StudyVerdicts`.
+
+    Raises:
+        ScorecardError: The file does not exist.
+    """
     try:
         content: dict[str, Any] = json.loads((root / results / SCORECARD_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -372,15 +419,30 @@ def load_scorecard(root: Path, results: str = config.DEFAULT_RESULTS) -> dict[st
 
 
 def _entries_with_expectations(study: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the verdicts on values, and on claims about the source's drives; the user's drives have no expectations."""
+    """Yield the verdicts of a study for which an expected verdict may exist.
+
+    These are the verdicts on published values, and on claims about the drives of the source. Verdicts on a user's own
+    drive have no expectation.
+    """
     yield from (claim for claim in study["claims"] if claim["drive"] is None)
     yield from study["values"]
 
 
 def record_expectations(root: Path, results: str = config.DEFAULT_RESULTS) -> list[Path]:
-    """Write the verdicts of the present scorecard as the expected verdicts; return the written files.
+    """Save the verdicts of the scorecard as the expected verdicts of later runs.
 
-    The configuration of the scorecard's studies becomes the default configuration.
+    The configuration that gave these verdicts is saved with them. Later runs are compared only if they have this
+    configuration.
+
+    Args:
+        root: The folder of the project.
+        results: The results folder below ``root`` with the scorecard.
+
+    Returns:
+        The written files, one for each study.
+
+    Raises:
+        ScorecardError: There is no scorecard.
     """
     written = []
     for name, study in load_scorecard(root, results)["studies"].items():
@@ -397,9 +459,20 @@ def record_expectations(root: Path, results: str = config.DEFAULT_RESULTS) -> li
 
 
 def non_default_keys(root: Path, results: str = config.DEFAULT_RESULTS) -> dict[str, list[str]]:
-    """Return the keys of config/ in which studies of the scorecard differ from the default, by study.
+    """Return the settings in which a study of the scorecard differs from the default.
 
-    A study without a difference is left out. A scorecard without a configuration is taken to be of the default.
+    The default is the configuration that the expected verdicts were recorded with.
+
+    Args:
+        root: The folder of the project.
+        results: The results folder below ``root`` with the scorecard.
+
+    Returns:
+        Keys of config/, such as ``runtime``, by study. A study without a difference is left out, as is a study for
+        which scorecard or expectations record no configuration.
+
+    Raises:
+        ScorecardError: There is no scorecard.
     """
     found = {}
     for name, study in load_scorecard(root, results)["studies"].items():
@@ -410,7 +483,14 @@ def non_default_keys(root: Path, results: str = config.DEFAULT_RESULTS) -> dict[
 
 
 def skipped_expectations(root: Path, results: str = config.DEFAULT_RESULTS) -> list[str]:
-    """Return a sentence for each study that is not compared with expectations, because its configuration differs."""
+    """Return a sentence for each study that is not compared with expected verdicts.
+
+    Such a study was run with another configuration than the one of the expected verdicts, see `non_default_keys`.
+
+    Args:
+        root: The folder of the project.
+        results: The results folder below ``root`` with the scorecard.
+    """
     return [
         f"{name} differs from the default in {', '.join(names)}: not compared with the expected verdicts."
         for name, names in non_default_keys(root, results).items()
@@ -418,14 +498,18 @@ def skipped_expectations(root: Path, results: str = config.DEFAULT_RESULTS) -> l
 
 
 def regressions(root: Path, results: str = config.DEFAULT_RESULTS) -> list[str]:
-    """Return a line for each claim or number that is expected to be reproduced and is not.
+    """Return a line for each claim or value that is unexpectedly not reproduced.
 
-    Claims and numbers that were not measured are skipped, as are studies whose configuration is not the default, see
-    `non_default_keys`.
+    Claims and values that were not measured are skipped, as are studies whose configuration is not the default (see
+    `non_default_keys`).
+
+    Args:
+        root: The folder of the project.
+        results: The results folder below ``root`` with the scorecard.
 
     Raises:
-        ScorecardError: There is no scorecard, or a study has no expectations.
-        ConfigError: A file of expectations cannot be read.
+        ScorecardError: There is no scorecard, or a study has no file of expected verdicts.
+        ConfigError: A file of expected verdicts cannot be read.
     """
     lines, others = [], non_default_keys(root, results)
     for name, study in load_scorecard(root, results)["studies"].items():
@@ -444,7 +528,11 @@ def regressions(root: Path, results: str = config.DEFAULT_RESULTS) -> list[str]:
 
 
 def _comparison(entry: Mapping[str, Any]) -> str:
-    """Return the published and the measured number of a claim or value as text."""
+    """Return the expected and the found number of a verdict as text.
+
+    Args:
+        entry: The verdict on a claim or a published value.
+    """
     if "error_percent" in entry:
         measured = "no measurement of its own" if entry["measured"] is None else f"measured {entry['measured']:.4g}"
         return f"Published {entry['printed']} {entry['unit']}, {measured}. {entry['because']}".strip()
@@ -452,7 +540,14 @@ def _comparison(entry: Mapping[str, Any]) -> str:
 
 
 def _summary_lines(name: str, study: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the counts of a study's claims, and the errors of its values by class; independent entries first."""
+    """Yield lines with a study's counts of claims and the errors of its values.
+
+    Claims are counted in one line. There is a line of errors for each evidence class that has values.
+
+    Args:
+        name: The name of the study.
+        study: The verdicts of the study.
+    """
     count = study["by_class"]["claims"]
     if study["claims"]:
         independent = count[evidence.INDEPENDENT]
@@ -471,7 +566,10 @@ def _summary_lines(name: str, study: Mapping[str, Any]) -> Iterator[str]:
 
 
 def scorecard_text(root: Path, results: str = config.DEFAULT_RESULTS) -> str:
-    """Return the scorecard as a few lines for a terminal."""
+    """Return the scorecard of all studies as text for a terminal.
+
+    Each study has lines with counts and errors, and two lines for each claim that is not reproduced or undecided.
+    """
     lines: list[str] = []
     for name, study in load_scorecard(root, results)["studies"].items():
         lines += _summary_lines(name, study)

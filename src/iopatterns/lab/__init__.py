@@ -1,1 +1,4 @@
-"""Interactive tools: try a workload, browse measurements, compare drives, measure a grid from the command line."""
+"""Interactive tools around the measurements.
+
+They measure a grid from the command line, compare drives, browse measurements, and try workloads on simulated drives.
+"""

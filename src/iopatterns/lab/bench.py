@@ -1,4 +1,8 @@
-"""Measure a drive over a grid of factor levels in a generated study; the user writes no configuration file."""
+"""Measure a drive over a grid of factor levels that is given on a command line.
+
+A factor is an option of fio or a drive setting, and its values are levels. The module generates the configuration files
+of a study for this grid in a folder below results/bench, so that the user writes none.
+"""
 
 import hashlib
 import json
@@ -35,19 +39,19 @@ _INTERVALS, _MIN_INTERVAL_MS = 25, 10
 
 
 class BenchError(IoPatternsError):
-    """A factor or level cannot be measured; the message names it."""
+    """A factor or level cannot be measured; the message names the factor or level."""
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """A request of the user to measure a drive.
+    """A request to measure one drive over a grid.
 
     Attributes:
-        drive: The name of the drive.
-        levels: The levels of each factor, as typed.
-        values: Values that replace values of config.yaml, such as ``runtime``.
+        drive: The name of the drive, as in config/drives.yaml or of a model in data/twins.
+        levels: The levels of each factor, as typed, such as ``{"bs": ["4k", "64k"]}``.
+        values: Values that replace keys of config/config.yaml, such as ``{"runtime": "5 s"}``.
     """
 
     drive: str
@@ -61,10 +65,10 @@ class Bench:
 
     Attributes:
         root: The folder of the project.
-        folder: The folder below results/bench with the study's configuration, raw files and results.
+        folder: The folder in results/bench with the study's configuration, raw files and results.
         request: The request.
         conf: The configuration of the study.
-        cells: The cells of the study: each is one configuration of drive, settings and workload.
+        cells: The cells of the study. A cell is one configuration: a drive, its settings and a workload.
     """
 
     root: Path
@@ -75,7 +79,7 @@ class Bench:
 
     @classmethod
     def create(cls, root: Path, request: BenchRequest) -> "Bench":
-        """Write the configuration of the study below results/bench, and return the study.
+        """Write the configuration of a study for a request, and return the study.
 
         Equal requests have the same folder. Repetitions that an earlier, equal request measured are reused.
 
@@ -122,13 +126,21 @@ class Bench:
             raise BenchError(_as_typed(str(error))) from None
 
     def raw_files(self) -> list[Path]:
-        """Return the paths of all raw files, relative to the folder of the project."""
+        """Return the paths of all raw files, existing or not.
+
+        There is one raw file (fio's JSON output) for each repetition of each cell. The paths are relative to the folder
+        of the project.
+        """
         names = grid.repetition_names(self.conf.repetitions)
         raw = Path(os.path.relpath(self.folder / "raw", self.root))
         return [raw / cell.folder / f"{name}.json" for cell in self.cells for name in names]
 
     def measure(self) -> int:
-        """Measure the repetitions that have no raw file yet; return their number."""
+        """Measure the repetitions that have no raw file yet, and print how many there are.
+
+        Returns:
+            The number of measured repetitions.
+        """
         raws = self.raw_files()
         missing = sum(not (self.root / raw).exists() for raw in raws)
         subprocess_env.make_environment_uniform()
@@ -138,7 +150,12 @@ class Bench:
         return measure_cells(self.root, [cell.specification for cell in self.cells], raws) if missing else 0
 
     def write_results(self) -> str:
-        """Write the table and figures; return the table and the places of all files as text for a terminal."""
+        """Write the results of the measurements: a table and figures.
+
+        Returns:
+            Text for a terminal: the table, reasons why cells were not measured, the folder of the results, and the
+            commands that turn them into a study of the report.
+        """
         from iopatterns import study
         from iopatterns.analysis import collect, plots, report_tables, tables
 
@@ -175,11 +192,11 @@ class Bench:
         return "\n".join(filter(None, (tables.to_text(shown), refused, "", self._next_steps())))
 
     def _draw_details(self, rows: "pd.DataFrame", summaries: "Mapping[str, pd.DataFrame]", by: Sequence[str]) -> None:
-        """Draw bars of all cells, histograms of latencies, and rates over time.
+        """Save bars of all cells, latency histograms, and curves of rates over time.
 
         Args:
             rows: One row per repetition, as `quantities.read_executions` returns it.
-            summaries: The summary of each quantity, see `Study.summary`.
+            summaries: The summary of each quantity by name, as `Study.summary` returns it.
             by: The columns of the varied factors.
         """
         from iopatterns.analysis import execution_figures, plots
@@ -200,7 +217,10 @@ class Bench:
             plots.save_figure(curves, figures / "over-time")
 
     def _next_steps(self) -> str:
-        """Return the places of the results, and the commands that turn them into a study of the report."""
+        """Return text for the terminal: where the results are, and how to keep them.
+
+        The text contains the commands that turn the results into a study of the report.
+        """
         place, drive = os.path.relpath(self.folder, self.root), self.request.drive
         values = [f"{key}={value}" for key, value in self.request.values.items()]
         overrides = [f"studies=[{BENCH_STUDY}]", f"drives=[{drive}]", *values]
@@ -215,7 +235,11 @@ class Bench:
 
 
 def _level(name: str, text: str) -> int | str:
-    """Return a typed level as it is written in a study file.
+    """Return a level that the user typed as it is written in a study file.
+
+    Args:
+        name: The name of the factor.
+        text: The level as typed.
 
     Raises:
         BenchError: There is no factor of this name, or the factor needs a number.
@@ -233,7 +257,13 @@ def _level(name: str, text: str) -> int | str:
 
 
 def _log_interval_ms(runtime: Any) -> int:
-    """Return the interval in ms at which fio logs latencies. An invalid runtime is reported when it is used."""
+    """Return the interval in ms at which fio logs latencies during a repetition.
+
+    The shortest interval is returned for an invalid runtime, which is reported when it is used.
+
+    Args:
+        runtime: The duration of a repetition, as in config.yaml.
+    """
     try:
         return max(_MIN_INTERVAL_MS, units.parse_duration_us(runtime) // 1000 // _INTERVALS)
     except ValueError:
@@ -241,7 +271,13 @@ def _log_interval_ms(runtime: Any) -> int:
 
 
 def _as_typed(message: str) -> str:
-    """Return an error message about the study file without the file and keys, which the user did not write."""
+    """Return an error message about a level in terms of what the user typed.
+
+    The name and keys of the generated study file, which the user did not write, are removed from the message.
+
+    Args:
+        message: The message about the generated study file.
+    """
     begin = rf"{config.STUDIES_FOLDER}/{BENCH_STUDY}\.yaml(:\d+)?: "
     lines = [re.sub(f"^{begin}", "", line).removeprefix(f"experiments.{BENCH_STUDY}") for line in message.splitlines()]
     return "\n".join(line.removeprefix(".vary.").lstrip(": ") for line in lines)

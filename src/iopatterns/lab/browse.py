@@ -1,4 +1,7 @@
-"""Draw the measurements of finished runs over any factor that was varied."""
+"""Draw the measurements of finished runs over any factor that a study varies.
+
+A factor is an option of fio or a drive setting, such as the block size.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,19 +24,32 @@ NO_FINISHED_RUN = (
 
 
 class BrowseError(IoPatternsError):
-    """The measurements do not have the requested figure; the message names what they have."""
+    """The requested figure cannot be drawn; the message names the factors that vary."""
 
     exit_status = 2
 
 
 def finished_runs(root: Path) -> dict[str, Path]:
-    """Return the tables of measurements of all finished runs, by ``results folder/study``."""
+    """Return the files with the measurements of all finished runs.
+
+    Args:
+        root: The folder of the project.
+
+    Returns:
+        The path of each Parquet file, by results folder and study, such as ``results/quick/kapoor``.
+    """
     found = [path for folder in _RESULTS for path in sorted(root.glob(f"{folder}/measurements/*.parquet"))]
     return {f"{path.parents[1].relative_to(root)}/{path.stem}": path for path in found}
 
 
 def varied_levels(rows: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return the sorted levels of each factor that varies in some repetitions, by column."""
+    """Return the sorted levels of each factor that varies, by column.
+
+    A factor varies if it has several levels in the given repetitions.
+
+    Args:
+        rows: One row per repetition, as `quantities.read_executions` returns it.
+    """
     return {name: sorted(set(rows[name].dropna())) for name in varied_columns(rows)}
 
 
@@ -47,20 +63,21 @@ def draw_figure(
     panel: str | None = None,
     at: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Return the figure of a quantity over a factor, with 95 % intervals, see `plots.factors_figure`.
+    """Return a figure of a quantity over one factor, with 95 % confidence intervals.
 
     Args:
         executions: One row per repetition, as `quantities.read_executions` returns it.
         experiment: The name of the experiment.
-        of: The name of the quantity.
-        x: The column of the horizontal axis.
-        curve: The column whose levels are curves.
-        panel: The column whose levels are panels.
-        at: The level of every other column that varies. Repetitions of different cells are never averaged.
+        of: The name of the quantity, such as ``bandwidth``.
+        x: The column of the factor on the horizontal axis.
+        curve: The column of the factor with a curve for each level.
+        panel: The column of the factor with a panel for each level.
+        at: One level of every other factor that varies, by column. It is required, because the mean of repetitions with
+            different levels would be meaningless.
 
     Raises:
-        BrowseError: A column does not vary, or the level of a column is missing.
-        PlotError: The figure cannot be drawn.
+        BrowseError: A column in ``curve``, ``panel`` or ``at`` does not vary, or a varied factor has no role.
+        PlotError: There are no measurements to draw.
     """
     rows, at = quantities.select_experiments(executions, experiment), at or {}
     varied = varied_columns(rows)

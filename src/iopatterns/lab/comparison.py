@@ -1,4 +1,7 @@
-"""Compare two drives or runs point by point, and separate differences from chance."""
+"""Compare two drives, levels or runs point by point, with confidence intervals.
+
+A point is a combination of workload and levels that both sides measured.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -31,7 +34,7 @@ _MAX_NAMED = 10
 
 
 class ComparisonError(IoPatternsError):
-    """There is nothing to compare; the message names what there is."""
+    """There is nothing to compare; the message names what was measured."""
 
     exit_status = 2
 
@@ -41,9 +44,9 @@ class ComparedSide:
     """One side of a comparison: a drive, a level of a factor, or a run.
 
     Attributes:
-        name: The name of the side, as typed.
-        executions: One row per repetition (see `quantities.read_executions`), by study.
-        fio_versions: The versions of fio of a run; empty for a drive or level.
+        name: The name of the side, as typed: ``c400``, ``DRA=0`` or the path of a folder.
+        executions: The repetitions of each study, by the name of the study; see `quantities.read_executions`.
+        fio_versions: The versions of fio that measured a run; empty for a drive or level.
     """
 
     name: str
@@ -52,13 +55,13 @@ class ComparedSide:
 
 
 def load_sides(root: Path, *names: str) -> list[ComparedSide]:
-    """Return the sides of a comparison.
+    """Return the sides of a comparison, in the order of their names.
 
     Args:
-        root: The folder of the project, whose results contain drives and levels.
-        names: Drives, levels of one factor (such as ``DRA=0`` and ``DRA=1``), or folders of runs. The folder of a run
-            contains ``measurements`` or ``results/measurements``: another checkout, a copy of a results folder, or a
-            folder that `iopatterns bench` made.
+        root: The folder of the project, with results/measurements.
+        names: Either names of drives, or levels of one factor (such as ``DRA=0`` and ``DRA=1``), or folders of runs.
+            The folder of a run contains ``measurements`` or ``results/measurements``: it is another checkout, a copy of
+            a results folder, or a folder that `iopatterns bench` made.
 
     Raises:
         ComparisonError: Nothing was measured for a name.
@@ -85,11 +88,16 @@ def load_sides(root: Path, *names: str) -> list[ComparedSide]:
 
 
 def _side_at_level(measured: dict[str, pd.DataFrame], text: str) -> ComparedSide:
-    """Return the repetitions at one level of a factor, without the factor's column.
+    """Return the side with the repetitions at one level of a factor.
+
+    The repetitions do not have the factor's column, so that the points of two levels are the same.
 
     Args:
         measured: The repetitions of each study.
         text: The factor and the level, such as ``DRA=0``.
+
+    Raises:
+        ComparisonError: The factor or level does not exist, or nothing was measured at the level.
     """
     name, _, level = text.partition("=")
     try:
@@ -128,10 +136,10 @@ def shared_experiments(sides: Sequence[ComparedSide], of: str) -> Iterator[tuple
 
     Args:
         sides: The sides.
-        of: The name of the quantity.
+        of: The name of the quantity, such as ``bandwidth``.
 
     Yields:
-        The study, the experiment, and the repetitions of each side.
+        The name of the study, the name of the experiment, and the repetitions of each side.
     """
     column = quantities.get_quantity(of).column
     for study, first in sides[0].executions.items():
@@ -148,10 +156,11 @@ def shared_points(sides: Sequence[ComparedSide], of: str) -> Iterator[tuple[dict
 
     Args:
         sides: The sides.
-        of: The name of the quantity.
+        of: The name of the quantity, such as ``bandwidth``.
 
     Yields:
-        The keys study, experiment, rw and point (the other levels as text), and the measured values of each side.
+        A mapping with the keys study, experiment, rw (the workload) and point (the other levels as text); and an array
+        with the measured values of each side.
     """
     column = quantities.get_quantity(of).column
     for study, experiment, parts in shared_experiments(sides, of):
@@ -166,7 +175,13 @@ def shared_points(sides: Sequence[ComparedSide], of: str) -> Iterator[tuple[dict
 
 
 def point_columns(points: pd.DataFrame) -> list[Column]:
-    """Return the table columns that identify a point; the study only if there are several."""
+    """Return the table columns that identify a point: experiment, workload and levels.
+
+    A column with the study comes first if there are several studies.
+
+    Args:
+        points: One row per point, with the columns study, experiment, rw and point.
+    """
     columns = [
         Column(("study",), "Study", align_right=False, hide_repeats=True),
         Column(("experiment",), "Experiment", align_right=False, hide_repeats=True),
@@ -178,11 +193,13 @@ def point_columns(points: pd.DataFrame) -> list[Column]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of one quantity on two sides, at each point that both sides measured.
+    """A comparison of one quantity between two sides.
+
+    The sides are compared at each point, which is a combination of workload and levels that both sides measured.
 
     Attributes:
         sides: The two sides.
-        of: The name of the quantity.
+        of: The name of the quantity, such as ``bandwidth``.
         confidence: Confidence level of the intervals.
     """
 
@@ -191,11 +208,12 @@ class Comparison:
     confidence: float = 0.95
 
     def points(self) -> pd.DataFrame:
-        """Return one row for each point that both sides measured.
+        """Return one row for each point (workload and levels) that both sides measured.
 
-        Columns: study, experiment, rw, point (the other levels as text), first and second (means in the unit of the
-        quantity), executions_first and executions_second (numbers of repetitions), ratio (second over first), low and
-        high (the interval of the ratio), and verdict.
+        Columns: study, experiment, rw, point (the other levels as text); first and second (means in the unit of the
+        quantity); executions_first and executions_second (numbers of repetitions); ratio (second over first), low and
+        high (its confidence interval); and verdict: whether the second side is ``higher``, ``lower`` or
+        ``indistinguishable``, or ``no interval`` if there are too few repetitions.
 
         Raises:
             ComparisonError: The sides have no point in common.
@@ -228,7 +246,11 @@ class Comparison:
         return pd.DataFrame(rows)
 
     def table(self, points: pd.DataFrame) -> Table:
-        """Return the table of `points`."""
+        """Return a table of points for printing.
+
+        Args:
+            points: The rows that the method `points` returned.
+        """
         unit = quantities.get_quantity(self.of).unit
         first, second = (_short_name(side.name) for side in self.sides)
         columns = (
@@ -242,7 +264,13 @@ class Comparison:
         return Table(points, columns, "experiment")
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Yield a name and a figure for each experiment: the curves of both sides, with the interval of each mean."""
+        """Yield a figure for each experiment, with the curves of both sides.
+
+        Each mean is drawn with its confidence interval.
+
+        Yields:
+            A name, ``study-experiment``, and the figure.
+        """
         column = quantities.get_quantity(self.of).column
         for study, experiment, parts in shared_experiments(self.sides, self.of):
             by = point_factors(parts)
@@ -257,7 +285,13 @@ class Comparison:
             yield f"{study}-{experiment}", plots.curves_figure(panels, x, columns=min(2, len(panels)))
 
     def summary_text(self, points: pd.DataFrame) -> str:
-        """Return the number of points with each verdict, and of false positives to expect, as text."""
+        """Return the number of points with each verdict as text.
+
+        The text also gives the number of differences to expect by chance, and the versions of fio if they differ.
+
+        Args:
+            points: The rows that `points` returned.
+        """
         count = points["verdict"].value_counts()
         verdicts = (HIGHER, LOWER, INDISTINGUISHABLE, NO_INTERVAL)
         counts = ", ".join(f"{count[name]} {name}" for name in verdicts if name in count)
@@ -272,14 +306,18 @@ class Comparison:
 
 
 def _short_name(name: str) -> str:
-    """Return the label of a side in tables and figures: the name, or the last part of a path."""
+    """Return the label of a side in tables and figures.
+
+    It is the name of the side, or the last part of its path.
+    """
     return Path(name).name or name
 
 
 def point_factors(parts: Sequence[pd.DataFrame]) -> list[str]:
     """Return the columns whose levels identify a point of an experiment.
 
-    The drive is among them only if a side has several drives.
+    These are the workload, the block size and all factors that vary. The drive is one of them only if a side has
+    several drives.
 
     Args:
         parts: The repetitions of each side.
@@ -291,11 +329,13 @@ def point_factors(parts: Sequence[pd.DataFrame]) -> list[str]:
 
 
 def levels_text(levels: dict[str, Any], executions: pd.DataFrame) -> str:
-    """Return the levels of a point as text, without the workload and without factors that do not vary.
+    """Return the levels of a point as text, such as ``I/O depth 8``.
+
+    The workload is left out, and so are factors that do not vary. A dash stands for a point without other levels.
 
     Args:
-        levels: The levels by column.
-        executions: The repetitions in which factors vary.
+        levels: The level of each factor of the point, by column.
+        executions: The repetitions that show which factors vary.
     """
     texts = []
     for name, level in levels.items():

@@ -1,4 +1,7 @@
-"""The sliders and menus of notebooks/explore.ipynb, which draw a figure after each change."""
+"""The sliders and menus of notebooks/explore.ipynb.
+
+Each change of a slider or menu redraws a figure.
+"""
 
 import html
 from collections.abc import Callable, Sequence
@@ -28,7 +31,7 @@ _ON_RELEASE = {"continuous_update": False}
 
 
 class _Controls(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
-    """Menus and sliders, with the figure for their values and a message below it."""
+    """Menus and sliders, next to the figure for their values and a message below it."""
 
     def __init__(self, controls: Sequence[widgets.Widget]) -> None:
         self._image = widgets.Image(format="png", layout=widgets.Layout(max_width="100%", object_fit="contain"))
@@ -38,14 +41,20 @@ class _Controls(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
         super().__init__([left, right])
 
     def redraw(self, _: object = None) -> None:
-        """Draw the figure for the present values; after an error show the message and keep the figure."""
+        """Draw the figure for the present values of the controls.
+
+        If the values are invalid, the error is shown as the message, and the figure stays as it was.
+
+        Args:
+            _: The change of a control; not used.
+        """
         try:
             self._image.value, self._message.value = self._drawn()
         except IoPatternsError as error:
             self._message.value = f"<b>{html.escape(str(error))}</b>"
 
     def _drawn(self) -> tuple[bytes, str]:
-        """Return the figure for the present values as PNG, and HTML to show below it."""
+        """Return the figure for the present values as PNG, and the HTML of the message."""
         raise NotImplementedError
 
     @property
@@ -55,15 +64,20 @@ class _Controls(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
 
     @property
     def message(self) -> str:
-        """The text below the figure, as HTML."""
+        """The message below the figure, as HTML."""
         return str(self._message.value)
 
 
 class TwinControls(_Controls):
-    """Controls of a twin (simulated drive) and a workload, with the figure of the simulation."""
+    """Controls of a twin (simulated drive) and of a workload, with a figure.
+
+    The figure shows the simulation of the workload on the drive.
+    """
 
     def __init__(self, twin: str = "px05smb040") -> None:
-        """Create the controls, with random reads and the parameters of the model.
+        """Create the controls with their initial values, and draw the first figure.
+
+        The controls start with the default `Workload` and the parameters of the model.
 
         Args:
             twin: The name of a model in data/twins.
@@ -90,11 +104,11 @@ class TwinControls(_Controls):
         self.redraw()
 
     def __repr__(self) -> str:
-        """Return the text that a notebook shows without its widgets."""
+        """Return a text in place of the controls, for viewers that do not run widgets."""
         return "Sliders and menus of a twin and a workload; open the notebook with ./reproduce.sh lab"
 
     def _workload_controls(self) -> dict[str, Any]:
-        """Return a control for each field of a workload, by name."""
+        """Return a control for each field of `Workload` except the seed, by field name."""
         start = explore.Workload()
         rates = [("closed loop", 0), *((f"{rate:,}/s", rate) for rate in _ARRIVALS[1:])]
         mix = _labelled(widgets.IntSlider, "Share of reads", self.redraw, value=start.rwmixread, step=5, **_ON_RELEASE)
@@ -109,7 +123,10 @@ class TwinControls(_Controls):
         }
 
     def _groups(self) -> list[str]:
-        """Return the groups of parameters: the most instructive ones first, the capacity last."""
+        """Return the groups of the model's parameters, such as ``read_ahead``.
+
+        The most instructive groups come first, and the capacity last.
+        """
         groups = dict.fromkeys(name.partition(".")[0] for name in self._model.values)
         return sorted(groups, key=lambda group: (group not in {"read_ahead", "disk"}, group == "capacity"))
 
@@ -126,7 +143,11 @@ class TwinControls(_Controls):
         self._parameters.children = [self._control(name) for name in names]
 
     def _control(self, name: str) -> Any:
-        """Return the control of a parameter: a slider, a menu or a checkbox, depending on its kind."""
+        """Return the control of a parameter: a slider, a menu or a checkbox.
+
+        Args:
+            name: The parameter, such as ``read_ahead.window``.
+        """
         declared, value = models.declared_parameters()[name], self._model.values[name]
         set_to = self._settings.get(name, _written(name, value))
         label = name.partition(".")[2].replace("_", " ")
@@ -168,7 +189,10 @@ class TwinControls(_Controls):
 
 
 def _written(name: str, value: models.ParameterValue) -> Any:
-    """Return a parameter's value as a model file has it: sizes and times other than 0 have units."""
+    """Return a parameter's value as a model file contains it, such as ``1 MiB``.
+
+    Sizes and times other than 0 are texts with a unit. Other values are returned unchanged.
+    """
     declared = models.declared_parameters()[name]
     with_unit = declared["kind"] == "number" and declared["unit"] != "count" and value != 0
     return models.format_value(name, value) if with_unit else value
@@ -182,10 +206,16 @@ def _summary(result: explore.SimulationResult, settings: dict[str, Any]) -> str:
 
 
 class RunControls(_Controls):
-    """Menus of a finished run: quantity, axis, curves, panels, and the levels of all other factors."""
+    """Menus for drawing the measurements of finished runs, with the figure.
+
+    The user selects run, experiment and quantity; the factors for axis, curves and panels; and a level of every other
+    factor that varies.
+    """
 
     def __init__(self, root: Path) -> None:
-        """Create the menus, for the first measured study; show a message if nothing was measured.
+        """Create the menus, and draw the figure of the first finished run.
+
+        If there is no finished run, a message is shown instead.
 
         Args:
             root: The folder of the project.
@@ -209,7 +239,7 @@ class RunControls(_Controls):
         self._change_table(None)
 
     def __repr__(self) -> str:
-        """Return the text that a notebook shows without its widgets."""
+        """Return a text in place of the menus, for viewers that do not run widgets."""
         return "Menus of the measurements of finished runs; open the notebook with ./reproduce.sh lab"
 
     def _change_table(self, _: object) -> None:
@@ -218,7 +248,10 @@ class RunControls(_Controls):
         self._change_experiment(None)
 
     def _change_experiment(self, _: object) -> None:
-        """Offer the varied factors; select the factor with the most levels as axis, and the workload as curves."""
+        """Offer the quantities and varied factors of the selected experiment.
+
+        The factor with the most levels is selected as axis, and the workload as curves.
+        """
         rows = quantities.select_experiments(self._executions, self._experiment.value)
         self._vary = browse.varied_levels(rows)
         names = [(factors.level_scale(name, ()).label, name) for name in self._vary]
@@ -231,7 +264,10 @@ class RunControls(_Controls):
         self._change_roles(None)
 
     def _change_roles(self, _: object) -> None:
-        """Offer a menu of levels for each varied factor that is not axis, curve or panel."""
+        """Offer a menu of levels for each varied factor that the figure does not show.
+
+        Axis, curves and panels show factors.
+        """
         roles = {self._x.value, self._curve.value, self._panel.value}
         self._levels = {
             name: _menu(factors.level_scale(name, levels).label, _named(name, levels), levels[0], self.redraw)
@@ -242,11 +278,20 @@ class RunControls(_Controls):
         self.redraw()
 
     def _unless_filling(self, changed: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Return a function that calls ``changed`` for a choice of the user, but not while options are replaced."""
+        """Return a callback that ignores changes while the options of menus are replaced.
+
+        At other times it calls ``changed``.
+        """
         return lambda event: None if self._filling else changed(event)
 
     def _fill(self, menu: Any, options: Sequence[Any], value: Any = None) -> None:
-        """Replace the options of a menu without calling its callback; the first is selected if ``value`` is None."""
+        """Replace the options of a menu without triggering its callback.
+
+        Args:
+            menu: The menu.
+            options: The new options.
+            value: The value to select; the first option if None.
+        """
         self._filling = True
         menu.options, menu.index = options, 0
         if value is not None:
@@ -267,13 +312,20 @@ class RunControls(_Controls):
 
 
 def _named(factor: str, levels: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Return the levels of a factor with their labels in a menu."""
+    """Return the levels of a factor, each as a pair of menu label and level."""
     texts = WORKLOAD_NAMES if factor == "rw" else factors.level_scale(factor, levels).texts
     return [(texts.get(level, str(level)), level) for level in levels]
 
 
 def _labelled(kind: Any, label: str, changed: Callable[[Any], None], **options: Any) -> Any:
-    """Return a labelled control that calls ``changed`` at each change of its value."""
+    """Return a labelled control of ipywidgets.
+
+    Args:
+        kind: The class of the control.
+        label: The text of its label.
+        changed: The function to call after each change of its value.
+        options: Further arguments of the class.
+    """
     control = kind(description=label, style=_STYLE, layout=_WIDE, **options)
     control.observe(changed, "value")
     return control

@@ -1,4 +1,7 @@
-"""Simulate a workload on a twin (simulated drive) within this process, and draw the result."""
+"""Simulate a workload on a twin (simulated drive), and draw the result.
+
+The notebook notebooks/explore.ipynb uses this module for its sliders.
+"""
 
 import io
 from collections.abc import Callable, Mapping, Sequence
@@ -49,14 +52,14 @@ _NO_CURVE = (np.empty(0), np.empty(0))
 
 
 class ExploreError(IoPatternsError):
-    """A workload cannot be simulated; the message names the wrong value and the valid ones."""
+    """A workload cannot be simulated; the message names the wrong value."""
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A stream of requests, with the option names of fio.
+    """A stream of requests; most attributes are named like the options of fio.
 
     Raises ExploreError if a value is invalid.
 
@@ -82,7 +85,7 @@ class Workload:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Check each value, and combinations of values."""
+        """Raise ExploreError if a value or a combination of values is invalid."""
         if self.rw not in WORKLOAD_NAMES:
             hint = did_you_mean(self.rw, WORKLOAD_NAMES)
             raise ExploreError(f"rw is '{self.rw}', which is not a workload.{hint} Valid: {', '.join(WORKLOAD_NAMES)}.")
@@ -107,14 +110,14 @@ class Workload:
 
     @property
     def read_share(self) -> float:
-        """The share of reads in the requests, 0 to 1."""
+        """The expected share of reads among the requests, 0 to 1."""
         if self.rw in {"readwrite", "randrw"}:
             return self.rwmixread / 100
         return float(self.rw.endswith("read"))
 
     @property
     def title(self) -> str:
-        """The workload in one line."""
+        """The workload in one line: operation, block size, share of reads, jobs, depth."""
         mix = f", {self.rwmixread} % reads" if self.rw in {"readwrite", "randrw"} else ""
         jobs = f"{self.numjobs} job{'' if self.numjobs == 1 else 's'} × depth {self.iodepth}"
         loop = f"{self.arrivals_per_s:,} arrivals/s" if self.arrivals_per_s else jobs
@@ -126,16 +129,17 @@ class SimulationResult:
     """The result of a workload on a simulated drive.
 
     Attributes:
-        model: The model of the drive, with changed parameters.
+        model: The model of the drive, including changed parameters.
         workload: The workload.
-        issue_ns: The time at which each request was made, in the order of the requests. There may be fewer than
-            ``workload.requests``, because a simulation with much internal work of the drive is cut short.
+        issue_ns: The time at which each request was made, in the order of the requests. There may be fewer requests
+            than ``workload.requests``, because the simulation ends early if the drive does much internal work.
         latency_ns: The latency of each request.
         is_read: Whether each request is a read.
         duration_ns: The simulated time until the last request was complete.
-        programmed: Mapping units of the flash that the host had written, and that the drive had programmed in all;
-            one row per piece of the stream, cumulative.
-        counters: The counters of the drive, by name.
+        programmed: Cumulative counts of mapping units of the flash (the units in which the drive maps addresses). The
+            first column counts units written by the host, the second all units that the drive programmed. There is a
+            row for the start, and one after each group of requests that was simulated at once.
+        counters: The counters of the drive at the end, by name.
     """
 
     model: models.Model
@@ -154,33 +158,48 @@ class SimulationResult:
 
     @property
     def iops(self) -> float:
-        """Requests per second of simulated time."""
+        """The number of requests per second of simulated time."""
         return self.requests / self.duration_ns * 1e9
 
     @property
     def bandwidth_mb_per_s(self) -> float:
-        """Bandwidth in 10^6 bytes per second."""
+        """The bandwidth in MB (10^6 bytes) per second of simulated time."""
         return self.iops * self.workload.bs_bytes / 1e6
 
     @property
     def write_amplification(self) -> float | None:
-        """Units programmed per unit written by the host; None if nothing reached the flash."""
+        """Units programmed to flash, per unit written by the host.
+
+        None if no write of the host reached the flash.
+        """
         host, all_units = self.counters["units_host"], self.counters["units_programmed"]
         return all_units / host if host else None
 
     def quantile_us(self, share: float) -> float:
-        """Return the latency in microseconds that ``share`` of the requests do not exceed."""
+        """Return a quantile of the latencies in microseconds.
+
+        Args:
+            share: The share of requests with at most this latency: 0.5 for the median.
+        """
         return float(np.quantile(self.latency_ns, share)) / 1e3
 
     def throughput(self) -> tuple[_Floats, _Floats]:
-        """Return interval edges in ms, and the bandwidth in MB/s from each edge on; the last value is repeated."""
+        """Return the bandwidth over simulated time, as a step curve.
+
+        Returns:
+            The edges of equal intervals in ms, and the bandwidth in MB/s from each edge to the next. Both arrays have
+            the same length: the last bandwidth is repeated for the last edge.
+        """
         bins = max(1, min(_BINS, self.requests // 10))
         completed, edges = np.histogram(self.issue_ns + self.latency_ns, bins, (0, self.duration_ns))
         width_s = self.duration_ns / bins / 1e9
         return edges / 1e6, np.append(completed, completed[-1]) * self.workload.bs_bytes / width_s / 1e6
 
     def depth_shares(self) -> _Floats:
-        """Return the share of time with 0, 1, 2 … outstanding requests."""
+        """Return the share of time at each number of outstanding requests.
+
+        Element i of the array is the share of time with i outstanding requests; the shares add up to 1.
+        """
         times = np.concatenate([self.issue_ns, self.issue_ns + self.latency_ns])
         steps = np.concatenate([np.ones(self.requests, np.int64), -np.ones(self.requests, np.int64)])
         # at equal times completions come first, so that a request does not overlap the one that it follows
@@ -193,7 +212,7 @@ class SimulationResult:
 def simulate_workload(
     model: models.Model, workload: Workload, settings: Mapping[str, Any] | None = None
 ) -> SimulationResult:
-    """Return the result of a workload on a new drive. Equal arguments give equal results.
+    """Simulate a workload on a new drive. Equal arguments give equal results.
 
     Args:
         model: The model of the drive.
@@ -249,10 +268,10 @@ def simulate_workload(
 
 
 def values_to_try(name: str, value: models.ParameterValue) -> list[models.ParameterValue]:
-    """Return the values that a slider offers for a numeric parameter, in order, the present value included.
+    """Return the values that a slider offers for a parameter, in ascending order.
 
-    The values are repeated halves and doubles of the present value within the declared range. For a present value of
-    0, they are round numbers.
+    For a present value other than 0, these are the value itself, and its halves and doubles (up to a factor of 16)
+    within the parameter's valid range. For 0, they are 0 and round numbers.
 
     Args:
         name: The parameter, such as ``read_ahead.window``.
@@ -269,19 +288,25 @@ def values_to_try(name: str, value: models.ParameterValue) -> list[models.Parame
 
 
 def draw_png(result: SimulationResult, reference: SimulationResult | None = None) -> bytes:
-    """Return the figure of a result as PNG, see `SimulationFigure.png`."""
+    """Return the figure of a simulation result as PNG.
+
+    Args:
+        result: The result, drawn in colour.
+        reference: Another result, drawn in grey behind it.
+    """
     return SimulationFigure().png(result, reference)
 
 
 class SimulationFigure:
-    """A figure of throughput, latencies, queue depth and write amplification that can be drawn repeatedly.
+    """A figure of a simulation result that can be redrawn quickly.
 
-    Axes, ticks and lines are created once, because creating them takes longer than drawing them.
+    It shows throughput, latencies, queue depth and write amplification. Axes, ticks and lines are created once, because
+    creating them takes longer than drawing them.
     """
 
     @report_style()
     def __init__(self) -> None:
-        """Create the empty figure."""
+        """Create the axes and empty lines."""
         self._figure = Figure(figsize=_SIZE_INCH, dpi=_DPI)
         FigureCanvasAgg(self._figure)
         axes = list(self._figure.subplots(2, 2).flat)
@@ -315,7 +340,9 @@ class SimulationFigure:
 
     @report_style()
     def png(self, result: SimulationResult, reference: SimulationResult | None = None) -> bytes:
-        """Return the figure as PNG. Equal results give equal bytes.
+        """Draw the figure for a result, and return it as PNG.
+
+        Equal results give equal bytes.
 
         Args:
             result: The result, drawn in colour.
@@ -338,7 +365,13 @@ class SimulationFigure:
 
 
 def _fit_axes(axes: Axes, curves: Sequence[_Curve], *, logarithmic: bool) -> None:
-    """Set the limits of both axes to the range of the curves, with a small margin."""
+    """Set the limits of both axes to the range of all curves, with a small margin.
+
+    Args:
+        axes: The axes.
+        curves: The x and y values of each curve.
+        logarithmic: Whether the horizontal axis is logarithmic.
+    """
     x, y = (np.concatenate(parts) for parts in zip(*curves, strict=True))
     if not len(x):
         axes.set(xlim=(0, 1), ylim=(0, 1))
@@ -360,7 +393,10 @@ def _throughput(result: SimulationResult) -> tuple[str, list[_Curve]]:
 
 
 def _latencies(result: SimulationResult) -> tuple[str, list[_Curve]]:
-    """Return the title, and the percentage of reads and of writes within each latency in µs."""
+    """Return the title of the latency panel, and its curves of reads and of writes.
+
+    A curve has the percentage of requests whose latency is at most x µs.
+    """
     shares = np.linspace(0, 1, _POINTS)
     curves = [
         (np.quantile(result.latency_ns[rows], shares) / 1e3, 100 * shares) if rows.any() else _NO_CURVE
@@ -371,7 +407,10 @@ def _latencies(result: SimulationResult) -> tuple[str, list[_Curve]]:
 
 
 def _depths(result: SimulationResult) -> tuple[str, list[_Curve]]:
-    """Return the title, and the percentage of time at each number of outstanding requests."""
+    """Return the title of the queue depth panel, and its curve.
+
+    The curve has the percentage of time at each number of outstanding requests.
+    """
     shares = result.depth_shares()
     mean = float(shares @ np.arange(len(shares)))
     # zeros at both ends, so that a single depth is drawn as a column
@@ -388,10 +427,10 @@ def _amplification(result: SimulationResult) -> tuple[str, list[_Curve]]:
 
 
 class _Panel(NamedTuple):
-    """A panel of the figure.
+    """A panel of `SimulationFigure`.
 
     Attributes:
-        content: Returns the title and one curve per colour.
+        content: A function that returns the title and one curve per colour for a result.
         x: The label of the horizontal axis.
         y: The label of the vertical axis.
         colours: The colours of the curves.

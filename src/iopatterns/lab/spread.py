@@ -1,4 +1,7 @@
-"""Compare the variation between drives of one model with the variation between repetitions on one drive."""
+"""Compare the variation between drives with the variation within a drive.
+
+The drives should be of one model. The variation within a drive is the variation between its repetitions.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -23,15 +26,19 @@ _ROW_INCH, _FRAME_INCH = 0.19, 1.0
 
 
 class SpreadError(IoPatternsError):
-    """There are too few drives or repetitions to compute how much drives differ; the message names what there is."""
+    """There are too few drives or repetitions to separate the two variations.
+
+    The message names what there is.
+    """
 
     exit_status = 2
 
 
 class VarianceComponents(NamedTuple):
-    """The variance of a quantity, split into variance within drives and variance between drives.
+    """The variance of a quantity, split into variance within and between drives.
 
-    The ends ``low`` and ``high`` of the confidence intervals follow each value.
+    The attributes within, between and share are each followed by the ends of their confidence interval, such as
+    within_low and within_high.
 
     Attributes:
         drives: The number of drives.
@@ -39,7 +46,7 @@ class VarianceComponents(NamedTuple):
         mean: The mean of the drives' means.
         within: Standard deviation of the repetitions on one drive, in the unit of the quantity.
         between: Standard deviation of the drives, in the unit of the quantity.
-        share: The share of the variance between drives in the sum of both variances, 0 to 1.
+        share: The variance between drives, divided by the sum of both variances; from 0 to 1.
     """
 
     drives: int
@@ -57,20 +64,23 @@ class VarianceComponents(NamedTuple):
 
 
 def variance_components(groups: Sequence[Sequence[float] | FloatArray], confidence: float = 0.95) -> VarianceComponents:
-    """Return the variance components of a one-way model with random effects.
+    """Estimate the variance between drives and the variance within drives.
 
-    Each value is the sum of a common mean, a normal effect of the drive and a normal error of the repetition.
-    ``within`` is the pooled variance in the groups, with an interval by chi square. ``between`` is computed from the
-    unweighted means of the groups (Thomas and Hultquist 1978), with an interval after Williams (1962). For groups of
-    equal size, it is the estimate of the analysis of variance. A negative estimate is replaced by 0. The interval of
-    ``share`` follows from the F distribution of the ratio of mean squares (Searle, Casella, McCulloch 1992, chapter 3).
+    The model is a one-way model with random effects: each value is the sum of a common mean, a normal effect of the
+    drive and a normal error of the repetition.
+
+    The variance within drives is the pooled variance of the groups, with an interval from the chi-square distribution.
+    The variance between drives is computed from the unweighted means of the groups (Thomas and Hultquist 1978), with an
+    interval after Williams (1962). For groups of equal size, it equals the estimate of the analysis of variance. A
+    negative estimate is replaced by 0. The interval of the share follows from the F distribution of the ratio of mean
+    squares (Searle, Casella, McCulloch 1992, chapter 3).
 
     Args:
         groups: The values of the repetitions on each drive.
         confidence: Confidence level of the intervals.
 
     Raises:
-        StatisticsError: There are fewer than two groups, or no group has two values.
+        StatisticsError: There are fewer than two drives, or no drive has two values.
     """
     check_interval_method(confidence)
     samples = [checked_sample(group) for group in groups]
@@ -104,12 +114,12 @@ def variance_components(groups: Sequence[Sequence[float] | FloatArray], confiden
 
 
 def _share(ratio: float, f: float, size: float) -> float:
-    """Return the share of the variance between drives.
+    """Return the variance between drives as a share of the sum of both variances.
 
     Args:
-        ratio: The ratio of the mean squares.
+        ratio: The mean square between drives divided by the mean square within drives.
         f: 1 for the estimate, or a quantile of the F distribution for an end of the interval.
-        size: The mean size of the groups.
+        size: The harmonic mean of the numbers of repetitions on a drive.
     """
     if math.isinf(ratio):
         return 1.0
@@ -123,11 +133,13 @@ def _chi_square(freedom: int, p: float) -> float:
 
 @dataclass(frozen=True)
 class DriveSpread:
-    """The spread of one quantity between drives and between repetitions, at each point that all drives measured.
+    """The spread of one quantity between drives, compared with that of repetitions.
+
+    It is computed at each point, which is a combination of workload and levels that all drives measured.
 
     Attributes:
-        drives: The drives, with the repetitions of each study.
-        of: The name of the quantity.
+        drives: The drives with their repetitions.
+        of: The name of the quantity, such as ``bandwidth``.
         confidence: Confidence level of the intervals.
     """
 
@@ -137,16 +149,17 @@ class DriveSpread:
 
     @classmethod
     def load(cls, root: Path, names: Sequence[str], of: str, confidence: float = 0.95) -> "DriveSpread":
-        """Return the spread of a quantity between drives.
+        """Return the spread of a quantity between drives in the project's results.
 
         Args:
-            root: The folder of the project with the results.
+            root: The folder of the project, with results/measurements. The names may also be runs or levels, see
+                `comparison.load_sides`.
             names: The names of the drives.
             of: The name of the quantity.
             confidence: Confidence level of the intervals.
 
         Raises:
-            SpreadError: Fewer than two drives are named.
+            SpreadError: Fewer than two different names are given.
             ComparisonError: A drive was not measured.
         """
         distinct = list(dict.fromkeys(names))
@@ -155,14 +168,18 @@ class DriveSpread:
         return cls(load_sides(root, *distinct), of, confidence)
 
     def points(self) -> pd.DataFrame:
-        """Return one row for each point that all drives measured.
+        """Return one row for each point (workload and levels) that all drives measured.
 
-        Columns: study, experiment, rw, point (the other levels as text), drives, executions (number of repetitions),
-        mean (in the unit of the quantity); within and between (standard deviations in percent of the mean), share
-        (of the variance between drives, in percent), each followed by its interval (_low, _high); and verdict.
+        Columns: study, experiment, rw, point (the other levels as text); drives and executions (numbers of drives and
+        repetitions); mean (in the unit of the quantity); within and between (standard deviations in percent of the
+        mean); share (variance between drives in percent of the sum of both variances); and verdict (``drives differ``
+        if the interval of the share is above 0, else ``indistinguishable``). The columns within, between and share are
+        each followed by their interval, such as within_low and within_high.
+
+        Points are left out if no drive has two repetitions, or if the mean is not positive.
 
         Raises:
-            SpreadError: The drives have no point in common at which one drive has two repetitions.
+            SpreadError: No point is left.
         """
         rows = []
         for about, values in shared_points(self.drives, self.of):
@@ -185,7 +202,11 @@ class DriveSpread:
         return pd.DataFrame(rows)
 
     def table(self, points: pd.DataFrame) -> Table:
-        """Return the table of `points`."""
+        """Return a table of points for printing.
+
+        Args:
+            points: The rows that the method `points` returned.
+        """
         percent = f"{100 * self.confidence:g} % interval"
         inner, outer = "Within a drive (% of the mean)", "Between drives (% of the mean)"
         columns = (
@@ -201,7 +222,14 @@ class DriveSpread:
         return Table(points, columns, "experiment")
 
     def figures(self, points: pd.DataFrame) -> Iterator[tuple[str, Figure]]:
-        """Yield a name and a figure for each experiment: both standard deviations at each point, with intervals."""
+        """Yield a figure for each experiment: both standard deviations at each point.
+
+        Args:
+            points: The rows that `points` returned.
+
+        Yields:
+            A name, ``study-experiment``, and the figure. The standard deviations are drawn with their intervals.
+        """
         for (study, experiment), rows in points.groupby(["study", "experiment"], sort=False):
             yield f"{study}-{experiment}", self._figure(str(experiment), rows)
 
@@ -227,9 +255,12 @@ class DriveSpread:
         return figure
 
     def summary_text(self, points: pd.DataFrame) -> str:
-        """Return the number of points at which drives differ, and the median deviations, as text.
+        """Return at how many points the drives differ, and the median deviations, as text.
 
-        Drives of several models are mentioned, because the model is then part of the difference.
+        If the drives are of several models, the text says so, because the models are then a part of the difference.
+
+        Args:
+            points: The rows that `points` returned.
         """
         differ = int((points["verdict"] == DRIVES_DIFFER).sum())
         text = (

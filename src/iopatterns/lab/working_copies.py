@@ -1,7 +1,8 @@
-"""Make working copies of the notebooks for JupyterLab, and copy edits back.
+"""Make working copies of the notebooks for JupyterLab, and save edits from them.
 
-A working copy in ``notebooks/working`` writes its tables, figures and numbers to ``results/working``. Neither folder is
-an input of the workflow, and git ignores both.
+A working copy is in ``notebooks/working``, and writes its tables, figures and numbers to ``results/working``. The
+committed notebooks and results therefore do not change while a user experiments. Snakemake reads neither folder, and
+git ignores both.
 """
 
 from dataclasses import dataclass
@@ -18,16 +19,16 @@ _COMMITTED_OUTPUTS = {copied: committed for committed, copied in _OUTPUTS.items(
 
 
 class WorkingCopyError(IoPatternsError):
-    """A notebook cannot be copied or copied back; the message names the notebook."""
+    """A notebook cannot be copied, or its edits cannot be saved; the message names it."""
 
 
 @dataclass(frozen=True)
 class SavedNotebook:
-    """A notebook whose edits were copied back.
+    """A committed notebook into which the edits of its working copy were copied.
 
     Attributes:
-        path: The notebook, relative to the folder of the project.
-        cleared_cells: The number of code cells without outputs, because they were edited.
+        path: The committed notebook, relative to the folder of the project.
+        cleared_cells: The number of edited code cells. They lost their outputs, which may come from other measurements.
     """
 
     path: Path
@@ -35,7 +36,13 @@ class SavedNotebook:
 
 
 def create_working_copies(root: Path) -> list[str]:
-    """Copy the notebooks to `COPIES_FOLDER`; return the names of the copies with edits, which are not replaced.
+    """Copy the notebooks to ``notebooks/working``, but keep copies with edits.
+
+    Args:
+        root: The folder of the project.
+
+    Returns:
+        The names of the notebooks whose working copies have edits. These copies were not replaced.
 
     Raises:
         WorkingCopyError: A notebook cannot be read.
@@ -56,17 +63,20 @@ def create_working_copies(root: Path) -> list[str]:
 
 
 def save_working_copies(root: Path, names: list[str]) -> list[SavedNotebook]:
-    """Copy the edits in working copies back into the committed notebooks; return the notebooks that changed.
+    """Copy the edits in working copies into the committed notebooks.
 
-    Cells without edits keep their committed outputs. Edited cells lose their outputs, because the outputs in a copy
-    may be of other measurements.
+    Cells without edits keep their committed outputs. Edited cells lose their outputs, because the outputs in a copy may
+    come from other measurements.
 
     Args:
         root: The folder of the project.
-        names: The names of the notebooks; all if empty.
+        names: The names of the notebooks; all notebooks if empty.
+
+    Returns:
+        The notebooks that changed.
 
     Raises:
-        WorkingCopyError: A notebook has no working copy, or has changed since it was copied.
+        WorkingCopyError: A notebook has no working copy, or was changed since it was copied.
     """
     known = [path.stem for path in sorted((root / COPIES_FOLDER).glob("*.ipynb"))]
     for name in names:
@@ -94,12 +104,26 @@ def save_working_copies(root: Path, names: list[str]) -> list[SavedNotebook]:
 
 
 def _base(copy: Path) -> Path:
-    """Return the path of the notebook as it was when it was copied. JupyterLab does not list hidden files."""
+    """Return the path of the hidden file that keeps a notebook as it was when copied.
+
+    JupyterLab does not list hidden files.
+
+    Args:
+        copy: The working copy.
+    """
     return copy.with_name(f".{copy.stem}.base")
 
 
 def _merge(committed: Any, edited: Any) -> int:
-    """Replace the cells of ``committed`` by the cells of ``edited``; return the number of edited code cells."""
+    """Replace the cells of a notebook by edited ones; other cells keep their outputs.
+
+    Args:
+        committed: The notebook to change.
+        edited: The notebook with the new cells.
+
+    Returns:
+        The number of edited code cells, which have no outputs.
+    """
     outputs = {(cell.id, cell.source): cell for cell in committed.cells if cell.cell_type == "code"}
     cleared = 0
     for cell in edited.cells:
@@ -113,7 +137,14 @@ def _merge(committed: Any, edited: Any) -> int:
 
 
 def _replaced(notebook: Any, texts: dict[str, str]) -> Any:
-    """Replace texts in the parameters cell of a notebook, and return the notebook."""
+    """Replace texts in the parameters cell of a notebook, and return the notebook.
+
+    The notebook is changed in place.
+
+    Args:
+        notebook: The notebook.
+        texts: The new text of each text to replace.
+    """
     for cell in notebook.cells:
         if "parameters" in cell.metadata.get("tags", ()):
             for old, new in texts.items():

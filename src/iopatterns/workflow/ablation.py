@@ -1,8 +1,10 @@
-"""Find the claims that depend on a mechanism of drives, kernel or file system.
+"""Find claims that depend on one mechanism of drives, kernel or file system.
 
-A mechanism is something that a simulated drive, the kernel or its file system does, such as read-ahead. With one
-mechanism switched off, the cells of the claims are measured again, and the outcomes of the claims are compared. A cell
-is one configuration: a drive, its settings and a workload.
+A mechanism is something that a simulated drive, the kernel or its file system does, such as read-ahead. The cells that
+claims use are measured again with one mechanism switched off. A claim depends on the mechanism if its outcome changes.
+A cell is one configuration: a drive, its settings and a workload.
+
+The results are the committed ablation records, data/ablation/<study>.yaml.
 """
 
 import dataclasses
@@ -40,7 +42,11 @@ _HEAD = """\
 
 
 class AblationError(IoPatternsError):
-    """A mechanism cannot be switched off, or a record of an ablation cannot be read."""
+    """A mechanism cannot be switched off, or an ablation record cannot be read.
+
+    An ablation switches off one mechanism of simulated drive, kernel or file system at a time. Its record is
+    data/ablation/<study>.yaml.
+    """
 
     exit_status = 2
 
@@ -49,13 +55,16 @@ class AblationError(IoPatternsError):
 class Mechanism:
     """A mechanism of drives, kernel or file system that can be switched off.
 
+    It is declared in config/ablations.yaml or in a study's file.
+
     Attributes:
         name: The name under which it is declared.
         description: What the drive, kernel or file system does, in a sentence.
-        study: The study that declares it, in whose cells only it is switched off; None for all studies.
-        switches: Parameter values that switch it off, as a list of alternatives. An entry applies to the models that
-            have all its parameters.
-        models: The models that have the mechanism; empty for no limit.
+        study: The study whose file declares it. It is then switched off in cells of this study only. None for all
+            studies.
+        switches: Parameter values that switch it off. Each entry maps parameters to values, and applies to the models
+            that have all its parameters.
+        models: The names of the models that have the mechanism; empty for no limit.
         traces: For a mechanism of the kernel or file system: the trace that was recorded with the mechanism off, by the
             path of the trace that it replaces.
         drive: The simulated drive on which the replacing traces are replayed; None for the drive of the cell.
@@ -75,10 +84,11 @@ class Mechanism:
 
     @property
     def kind(self) -> str:
-        """How the mechanism is switched off: set, source, traces or assumed.
+        """How the mechanism is switched off, as ablation records name it.
 
-        ``set`` is by parameters, and ``source`` by parameters that the source states. ``traces`` is by traces, and
-        ``assumed`` by traces of an assumed mechanism.
+        Either by parameters of the simulated drive: ``source`` if the source states all of them, otherwise ``set``. Or
+        by traces that were recorded without the mechanism: ``assumed`` if the mechanism is assumed, otherwise
+        ``traces``.
         """
         if self.traces:
             return "assumed" if self.assumed else "traces"
@@ -86,36 +96,47 @@ class Mechanism:
 
     @property
     def slug(self) -> str:
-        """The name of the mechanism's run and files.
+        """The name of the mechanism in file names.
 
-        It begins with the study if a study declares the mechanism.
+        It is in lower case, and has hyphens in place of blanks and punctuation. If a study declares the mechanism, the
+        name of the study and a dot come first.
         """
         name = "".join(letter if letter.isalnum() else "-" for letter in self.name.lower())
         return name if self.study is None else f"{self.study}.{name}"
 
     @property
     def file(self) -> str:
-        """The path of the file that declares the mechanism."""
+        """The path of the file that declares the mechanism.
+
+        It is relative to the project's folder.
+        """
         return MECHANISMS_FILE if self.study is None else study_files.GRID.format(study=self.study)
 
     @property
     def place(self) -> str:
-        """The file and key of the declaration, for messages."""
+        """The file and key of the declaration, for error messages."""
         return f"{self.file}: mechanisms.{self.name}"
 
     def applies_to(self, study: str) -> bool:
-        """Return whether the mechanism is switched off in cells of a study."""
+        """Return whether the mechanism may be switched off in cells of a study.
+
+        This is so unless another study declares it.
+        """
         return self.study in {None, study}
 
     def switched_off_in(self, conf: config.Config) -> config.Config:
-        """Return the configuration with the mechanism switched off.
+        """Return a configuration in which the mechanism is switched off.
 
-        The drives are reduced to the simulated drives that have the mechanism. A drive has a mechanism of the kernel or
-        file system if it replays a trace that `traces` replaces.
+        Its drives are the simulated drives that have the mechanism. A drive has a mechanism of the kernel or file
+        system if one of its cells replays a trace that `traces` replaces. `switched_off` defines which drives have
+        another mechanism.
+
+        Args:
+            conf: The configuration with the mechanism.
 
         Raises:
-            AblationError: A value cannot be set.
-            ConfigError: The configuration is wrong.
+            AblationError: A parameter value is invalid.
+            ConfigError: The configuration is invalid.
         """
         conf = simulated_drives_only(conf)
         studies = {study: content for study, content in conf.studies.items() if self.applies_to(study)}
@@ -135,15 +156,17 @@ class Mechanism:
         return dataclasses.replace(conf, drives=drives, trace_replacements=self.traces)
 
     def switched_off(self, drive: kinds.ResolvedEntry) -> kinds.ResolvedEntry | None:
-        """Return the entry of a drive with the mechanism switched off.
+        """Return a drive's entry of config/drives.yaml with the mechanism switched off.
 
-        The result is None if the drive is not simulated or does not have the mechanism.
+        Returns None if the drive is not simulated or does not have the mechanism. A drive has the mechanism if
+        switching it off changes a parameter that is assumed or fitted. With `fixed_by_source`, any changed parameter
+        suffices, but all of them must come from a data sheet.
 
-        A drive has the mechanism if switching it off changes an assumed or fitted parameter. With `fixed_by_source`, it
-        has the mechanism if any parameter changes, and all changed parameters must come from a data sheet.
+        Args:
+            drive: The entry of the drive.
 
         Raises:
-            AblationError: A value cannot be set, or `fixed_by_source` is wrong.
+            AblationError: A value is invalid, or `fixed_by_source` is wrong.
         """
         if not kinds.is_simulated(drive) or (self.models and drive["model"] not in self.models):
             return None
@@ -171,17 +194,20 @@ class Mechanism:
 
 
 def simulated_drives_only(conf: config.Config) -> config.Config:
-    """Return the configuration reduced to its simulated drives."""
+    """Return a copy of a configuration with only its simulated drives."""
     drives = {name: entry for name, entry in conf.drives.items() if kinds.is_simulated(entry)}
     return dataclasses.replace(conf, drives=drives)
 
 
 def load_mechanisms(conf: config.Config) -> list[Mechanism]:
-    """Return all mechanisms that the project and the configured studies declare.
+    """Return the mechanisms that config/ablations.yaml and the studies declare.
+
+    Only configured studies count.
 
     Raises:
-        ConfigError: A file has a mistake.
-        AblationError: A model, parameter, drive or trace does not exist, or two declarations have the same name.
+        ConfigError: A file is invalid.
+        AblationError: A declaration names a model, parameter, drive or trace that does not exist, or two declarations
+            have the same name.
     """
     content = yaml_schema.read_yaml(conf.root, MECHANISMS_FILE)
     yaml_schema.require_valid(MECHANISMS_FILE, content, schemas.load_schema(conf.root, "ablations"))
@@ -216,9 +242,10 @@ def _mechanism(name: str, study: str | None, body: Mapping[str, Any]) -> Mechani
 
 
 def _check_traces(conf: config.Config, declared: Sequence[Mechanism]) -> None:
-    """Raise AblationError if a mechanism's drive or traces cannot be used.
+    """Raise AblationError if the drive or a trace of a mechanism cannot be used.
 
-    The study must replay the replaced traces, and the replacing traces must exist.
+    The drive must be simulated. The mechanism's study must replay each trace to replace, and each replacing trace must
+    exist.
     """
     replayed = config.replayed_traces(conf)
     entries = drive_entries.read_drive_entries(conf.root).entries if any(each.drive for each in declared) else {}
@@ -249,22 +276,26 @@ def _is_file(path: Path) -> bool:
 
 
 def ablation_runs_by_name(conf: config.Config) -> dict[str, str]:
-    """Return the file that declares each run, by the name of the run.
+    """Return the runs of an ablation, each with the file that declares it.
 
-    There is a run without a switched-off mechanism, and one for each mechanism.
+    There is a run for each mechanism, which is switched off, and the run `BASELINE_RUN`, in which nothing is switched
+    off.
+
+    Returns:
+        The path of the declaring file by the name of the run, which is `BASELINE_RUN` or `Mechanism.slug`.
     """
     return {BASELINE_RUN: MECHANISMS_FILE, **{each.slug: each.file for each in load_mechanisms(conf)}}
 
 
 def studies_with_claims(conf: config.Config) -> list[str]:
-    """Return the names of the configured studies with claims."""
+    """Return the names of the configured studies whose claims.yaml has claims."""
     return [study for study in conf.studies if claims_if_any(conf.root, study)]
 
 
 def claims_if_any(root: Path, study: str) -> list[dict[str, Any]]:
-    """Return the claims of a study; empty if claims.yaml is missing.
+    """Return the claims of a study, as in its claims.yaml.
 
-    `entry.require_sources` reports the missing file.
+    The list is empty if the file is missing, which `entry.require_sources` reports, or has no claims.
     """
     if not (root / _claims_file(study)).exists():
         return []
@@ -277,7 +308,10 @@ def _claims_file(study: str) -> str:
 
 
 def cells_used_by_claims(conf: config.Config, study: str) -> list[grid.Cell]:
-    """Return the cells of the experiments that the claims of a study name."""
+    """Return the cells of a study that are measured for its claims.
+
+    These are the cells of all experiments that a check of a claim names.
+    """
 
     def named(content: Any) -> Iterator[str]:
         if isinstance(content, dict):
@@ -294,15 +328,18 @@ def cells_used_by_claims(conf: config.Config, study: str) -> list[grid.Cell]:
 
 
 def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) -> str:
-    """Judge the claims of all runs, and write a record for each configured study.
+    """Judge the claims for all runs of an ablation, and write the ablation records.
+
+    There is a record for each configured study with claims, data/ablation/<study>.yaml.
 
     Args:
         root: The project's folder.
         overrides: Values that replace keys of config/config.yaml.
-        measured: The folder with the folders of the runs, see `ablation_runs.measure_without_mechanism`.
+        measured: The folder with a folder for each run, see `ablation_runs.measure_without_mechanism`.
 
     Returns:
-        A line for each claim that changes its outcome, with the mechanisms, and a line for each written record.
+        Text for a terminal: a line for each claim that changes its outcome, with the mechanisms that cause this, and a
+        line for each written record.
     """
     conf = config.load_config(root, overrides)
     declared = load_mechanisms(conf)
@@ -337,16 +374,16 @@ def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) ->
 
 
 def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool]:
-    """Return whether the means reproduce each claim of a study, by claim id.
+    """Return whether each claim of a study is reproduced, by claim id.
 
-    Claims that were not measured are left out.
-
-    A claim whose statistic cannot be computed, because it divides by a mean of zero, is not reproduced.
+    Only means count, not their confidence intervals, because an ablation measures few repetitions. Claims that were not
+    measured are left out. A claim whose statistic divides by a mean of zero is not reproduced.
 
     Args:
         root: The project's folder.
         study: The name of the study.
-        folders: Folders of runs. The measurement of a drive is taken from the first folder that has the drive.
+        folders: The folders of runs, with <study>.parquet and <study>.tuning.json. A drive's measurements are taken
+            from the first folder that has any of this drive.
     """
     import pandas as pd
 
@@ -385,9 +422,14 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
 
 
 def _traces(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> list[str]:
-    """Return the existing traces that an ablation of a study replays.
+    """Return the existing trace files that an ablation of a study replays.
 
-    These are the traces of the study, and the traces that replace them with a mechanism switched off.
+    These are the traces that the study replays, and the traces that replace them when a mechanism is switched off.
+
+    Args:
+        conf: The configuration.
+        study: The name of the study.
+        declared: All mechanisms.
     """
     replayed = config.replayed_traces(conf)[study]
     of_study = (mechanism for mechanism in declared if mechanism.applies_to(study))
@@ -396,15 +438,19 @@ def _traces(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> l
 
 
 def ablation_trace_files(conf: config.Config) -> list[str]:
-    """Return all traces that an ablation of the configured studies replays."""
+    """Return the trace files that an ablation of the configured studies replays.
+
+    The paths are relative to the project's folder.
+    """
     declared = load_mechanisms(conf)
     return sorted({trace for study in studies_with_claims(conf) for trace in _traces(conf, study, declared)})
 
 
 def ablation_input_files(conf: config.Config) -> list[str]:
-    """Return the files that determine the records and whether they are stale.
+    """Return the files on which the ablation records and their staleness depend.
 
-    The result is empty if there is no record.
+    These are the records, the files that declare mechanisms, and the replayed traces. The list is empty if there is no
+    record.
     """
     records = [study_files.ABLATION.format(study=study) for study in studies_with_claims(conf)]
     existing = [file for file in records if (conf.root / file).exists()]
@@ -415,10 +461,16 @@ def ablation_input_files(conf: config.Config) -> list[str]:
 
 
 def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dict[str, str]:
-    """Return checksums of everything that the outcomes of claims depend on.
+    """Return checksums of everything that the outcomes of a study's claims depend on.
 
-    A model's checksum covers its parameters, and another file's checksum covers its parsed content. All traces have one
-    checksum together.
+    The keys are paths, ``drive NAME`` for a drive with changed parameters, and ``traces`` for all traces together. The
+    checksum of a model covers its parameters, and that of another file its parsed content. An ablation record contains
+    these checksums, so that a change shows that the record is stale.
+
+    Args:
+        conf: The configuration.
+        study: The name of the study.
+        declared: All mechanisms.
     """
     experiments = conf.studies[study]["experiments"]
     named = {drive for experiment in experiments for drive in grid.drives_of_experiment(conf, study, experiment)}
@@ -450,7 +502,9 @@ def _sum(content: Any) -> str:
 
 
 def load_ablation_records(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-    """Return the records of the ablation, by study.
+    """Return the content of the ablation records, by study.
+
+    A record is a committed file, data/ablation/<study>.yaml.
 
     Studies without a record are left out.
 
@@ -459,13 +513,14 @@ def load_ablation_records(root: Path, overrides: Mapping[str, Any] | None = None
         overrides: Values that replace keys of config/config.yaml.
 
     Returns:
-        For each study a mapping with ``mechanisms`` (a list with ``name``, ``says`` and ``by``, which is
-        `Mechanism.kind`), ``flips`` (names of mechanisms by the id of the claim that they change) and ``stale`` (a list
-        of files and drives that have changed since the record was made).
+        A mapping for each study. ``mechanisms``: the mechanisms that were switched off, each with ``name``, ``says``
+        (its description) and ``by`` (`Mechanism.kind`). ``flips``: by claim id, the names of the mechanisms whose
+        switching off changes the outcome of the claim. ``stale``: the files and drives that have changed since the
+        record was made.
 
     Raises:
-        AblationError: A record or a mechanism has a mistake.
-        ConfigError: The configuration is wrong.
+        AblationError: A record or a mechanism is invalid.
+        ConfigError: The configuration is invalid.
     """
     conf = config.load_config(root, overrides)
     declared = load_mechanisms(conf)

@@ -1,6 +1,7 @@
-"""Measure the cells of claims with a mechanism switched off.
+"""Measure the cells that claims depend on, with one mechanism switched off.
 
-This module is separate from `ablation`, so that the rule that judges claims does not depend on modules that measure.
+A mechanism is something that a simulated drive, the kernel or its file system does, such as read-ahead. This module is
+separate from `ablation`, so that the rule that judges claims does not depend on modules that measure.
 """
 
 import functools
@@ -18,14 +19,16 @@ from iopatterns.workflow import ablation
 
 
 def measure_without_mechanism(root: Path, name: str, overrides: Mapping[str, Any], output: Path) -> None:
-    """Measure the cells of the claims of all studies with one mechanism switched off.
+    """Measure the cells that claims of any study use, with one mechanism switched off.
 
     Args:
         root: The project's folder.
-        name: The name of the run, see `ablation.ablation_runs_by_name`.
-        overrides: Values that replace keys of config/config.yaml, as for `config.load_config`.
-        output: The folder for the results, which is emptied first: ``<study>.parquet`` and ``<study>.tuning.json``, in
-            the form of results/measurements. The raw files are deleted at the end.
+        name: The name of the run, a key of `ablation.ablation_runs_by_name`. In the run `BASELINE_RUN` nothing is
+            switched off.
+        overrides: Values that replace keys of config/config.yaml.
+        output: The folder for the results, which is emptied first. It gets ``<study>.parquet`` and
+            ``<study>.tuning.json`` for each study, in the same format as the files in results/measurements. The raw
+            files are deleted at the end.
     """
     conf = ablation.simulated_drives_only(config.load_config(root, overrides))
     if name != ablation.BASELINE_RUN:

@@ -1,4 +1,4 @@
-"""Batches: the cells that one job of the workflow measures.
+"""Group the cells of a study into batches: the cells that one job measures.
 
 A cell is one configuration: a drive, its settings and a workload.
 """
@@ -24,7 +24,7 @@ _SLOWEST_WRITE_BYTES_PER_S = 2e7
 
 @dataclass(frozen=True)
 class Batch:
-    """Cells of a study on one drive that one job measures in turn.
+    """Cells of one study on one drive that one Snakemake job measures in turn.
 
     Attributes:
         name: The name of the job's rule.
@@ -40,10 +40,11 @@ class Batch:
 
 
 def study_batches(cells: Cells, study: str) -> list[Batch]:
-    """Return the batches of a study on all drives that are not archives.
+    """Return the batches of a study, on all drives that are not archives.
 
-    A cell that takes long has a batch of its own. The batches depend on the configuration only, and not on existing raw
-    files, because a job that starts on another host must compute the same batches.
+    The cells of a batch take a few seconds in all; a longer cell has a batch of its own. The batches depend on the
+    configuration only, and not on existing raw files, because a job that starts on another host must compute the same
+    batches.
     """
     found: list[list[grid.Cell]] = []
     room_s, room_characters, drive = 0.0, 0, ""
@@ -66,14 +67,19 @@ def study_batches(cells: Cells, study: str) -> list[Batch]:
 
 
 def batches_by_name(cells: Cells) -> dict[str, Batch]:
-    """Return the batches of all studies by name."""
+    """Return the batches of all studies, by the name of the batch."""
     return {batch.name: batch for study in cells.studies for batch in study_batches(cells, study)}
 
 
 def time_limit_min(cells: Cells, batch: Batch, attempt: int) -> int:
-    """Return the time limit in minutes of a cluster's job for a batch.
+    """Return the time limit in minutes of a cluster job that measures a batch.
 
-    The limit grows with the number of the attempt.
+    The limit is proportional to the number of the attempt.
+
+    Args:
+        cells: All cells of the run.
+        batch: The batch.
+        attempt: The number of the attempt, from 1.
     """
     seconds = _measuring_s(cells, batch.cells) + forecast.preconditioning_s(cells, batch.drive)
     if kinds.is_real(cells.config.drives[batch.drive]):  # the drive may have to be filled first
@@ -82,18 +88,31 @@ def time_limit_min(cells: Cells, batch: Batch, attempt: int) -> int:
 
 
 def recorded_traces(batch: Batch) -> list[str]:
-    """Return the traces that a batch replays and that this run records."""
+    """Return the paths of the traces that a batch replays and that this run records.
+
+    Shipped traces, which exist before the run, are left out.
+    """
     replays = (cell.specification.get("replay") for cell in batch.cells)
     return list(dict.fromkeys(replay["trace"] for replay in replays if replay and "made_of" in replay))
 
 
 def specification_options(cells: Iterable[grid.Cell]) -> list[str]:
-    """Return options of `iopatterns measure` with the specification of each cell."""
+    """Return command line options of `iopatterns measure`, one for each cell.
+
+    An option is ``--specification=`` with the cell's specification as JSON.
+    """
     return [f"--specification={canonical_json(cell.specification)}" for cell in cells]
 
 
 def job_message(cells: Cells, of_job: Iterable[grid.Cell]) -> str:
-    """Return a message with a line for each cell with missing raw files."""
+    """Return the message of a job: a line for each cell that has missing raw files.
+
+    If there is no such cell, the message is that the job checks the cells.
+
+    Args:
+        cells: All cells of the run.
+        of_job: The cells of the job.
+    """
     of_job = list(of_job)
     lines = [f"Measuring {cell.study} on {cell.drive}: {cell.name}" for cell in cells.unfinished(of_job)]
     return "\n".join(lines) or f"Checking that {len(of_job)} cells are complete"

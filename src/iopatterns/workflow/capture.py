@@ -1,7 +1,7 @@
-"""Record the traces that studies replay (`snakemake --cores 1 capture`).
+"""Record the block traces that studies replay (`snakemake --cores 1 capture`).
 
 The workloads of a study run in a real Linux kernel, in a guest system whose disk is a simulated drive (twin). The trace
-has the requests to this drive.
+contains the requests that reach this drive.
 """
 
 import hashlib
@@ -37,24 +37,24 @@ _COPIED = ("*.fio", "*.sh")
 
 
 class CaptureError(IoPatternsError):
-    """A trace could not be recorded; the message has the output of the guest."""
+    """A trace could not be recorded; the message has the cause."""
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
 class TraceRecording:
-    """The recording of a trace on a simulated drive.
+    """The description of how one trace is recorded on a simulated drive.
 
-    It runs shell commands in phases, or replays processes.
+    The guest either runs shell commands, one for each phase, or replays processes of a system call trace.
 
     Attributes:
         study: The name of the study.
         name: The name of the recording, and of the file of its trace.
         drive: The name of the simulated drive.
-        options: Options of `linux.LinuxOptions`.
-        phases: A shell command for each phase, by the name of the phase; empty for a replay.
-        level: The value of the varied environment variable, by its name; empty if nothing is varied.
+        options: Options of `linux.LinuxOptions`, by name.
+        phases: The shell command of each phase, by the name of the phase; empty for a replay.
+        level: The environment variable that differs between recordings, with its value; empty if there is none.
         replay: The processes to replay; None for shell commands.
     """
 
@@ -69,7 +69,7 @@ class TraceRecording:
     def script(self) -> str:
         """Return the shell script that runs in the guest.
 
-        It prints the guest's time at the start of each phase.
+        It prints the guest's time at the start of each phase, and at the end.
         """
         if self.replay is not None:
             return self.replay.script()
@@ -85,7 +85,11 @@ class TraceRecording:
 
 
 def load_recordings(root: Path, study: str | None = None) -> list[TraceRecording]:
-    """Return the recordings of a study, or of all studies if `study` is None.
+    """Return the recordings that data/workloads/<study>/recordings.yaml describes.
+
+    Args:
+        root: The project's folder.
+        study: The name of the study; None for the recordings of all studies.
 
     Raises:
         ConfigError: A file of recordings cannot be read.
@@ -114,7 +118,15 @@ def _of_study(root: Path, study: str) -> Iterator[TraceRecording]:
 
 
 def _replays(group: str, processes: Mapping[str, Any]) -> Iterator[tuple[str, process_replays.ProcessReplay]]:
-    """Yield the replay of each workload with the name of its recording."""
+    """Yield a replay for each workload under ``processes`` in recordings.yaml.
+
+    Args:
+        group: The name of the entry, with which names of recordings begin.
+        processes: The content of the key ``processes``.
+
+    Yields:
+        The name of the recording, and the replay.
+    """
     for workload in processes["of"]:
         if "one_by_one" in processes:
             replay = process_replays.ProcessReplay.one_by_one(workload, processes["one_by_one"])
@@ -124,10 +136,17 @@ def _replays(group: str, processes: Mapping[str, Any]) -> Iterator[tuple[str, pr
 
 
 def planned_recordings(root: Path, studies: Iterable[str]) -> dict[str, config.PlannedRecording]:
-    """Return the recordings of some studies, by the shipped trace they replace.
+    """Return the recordings of some studies, by the shipped trace that each replaces.
+
+    A shipped trace is a committed file, data/traces/<study>/<name>.parquet. The recorded trace is written to
+    results/traces.
+
+    Args:
+        root: The project's folder.
+        studies: The names of the studies.
 
     Raises:
-        CaptureError: The kernel for recording has not been built.
+        CaptureError: The Linux kernel for recording has not been built.
     """
     kernel = root / _KERNEL
     if not kernel.is_file():
@@ -158,20 +177,30 @@ def planned_recordings(root: Path, studies: Iterable[str]) -> dict[str, config.P
 def recording_digest(conf: config.Config, study: str, name: str) -> str:
     """Return the SHA-256 of everything that a recording depends on.
 
-    The result is empty if this run does not record the trace.
+    The text is empty if the configuration does not plan this recording.
+
+    Args:
+        conf: The configuration.
+        study: The name of the study.
+        name: The name of the recording.
     """
     found = conf.recordings.get(f"{SHIPPED_TRACES}/{study}/{name}.parquet")
     return found.made_of if found else ""
 
 
 def workload_files(root: Path, study: str) -> list[str]:
-    """Return the paths of the files that describe the recordings of a study."""
+    """Return the paths of the files that describe a study's recordings.
+
+    These are the files in data/workloads/<study> except Markdown files. The paths are relative to the project's folder.
+    """
     folder = f"{WORKLOADS_FOLDER}/{study}"
     return sorted(f"{folder}/{path.name}" for path in (root / folder).iterdir() if path.suffix != ".md")
 
 
 def record_trace(root: Path, study: str, name: str, output: Path) -> None:
-    """Record a trace in the project's Parquet form, with phases in its metadata.
+    """Record a trace, and write it as a Parquet file.
+
+    The file has the project's form of a block trace. Its metadata contain the start of each phase.
 
     Args:
         root: The project's folder.
@@ -218,10 +247,10 @@ def record_trace(root: Path, study: str, name: str, output: Path) -> None:
 
 
 def write_shipped_trace(trace: Path, output: Path, marks: Mapping[str, int]) -> None:
-    """Convert a trace of `twin linux` into the form in which traces are shipped.
+    """Convert a trace that `twin linux` wrote to the Parquet form of shipped traces.
 
     Args:
-        trace: The trace as CSV, which has the guest's time. As Parquet, it would have the time since its first request.
+        trace: The trace as CSV. A CSV trace has the guest's time, to which `marks` refers.
         output: The Parquet file to write.
         marks: The guest's time in nanoseconds at the start of each phase.
     """
@@ -234,9 +263,17 @@ def write_shipped_trace(trace: Path, output: Path, marks: Mapping[str, int]) -> 
 
 
 def recording_provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
-    """Return the provenance of a study's traces.
+    """Return the provenance of a study's recorded traces: how each of them was made.
 
-    It has kernel and programs, and the script, processes, phases, number of requests and SHA-256 of each trace.
+    Args:
+        root: The project's folder.
+        study: The name of the study.
+        made: The paths of all traces of the study.
+
+    Returns:
+        Keys: ``kernel`` (versions of its source and compiler, checksums of its configuration and binary), ``programs``
+        (their versions), and ``traces``. For each trace there are drive, options, script, processes (of a replay),
+        number of requests, start of each phase and SHA-256.
     """
     built = (root / ".linux/linux.txt").read_text(encoding="utf-8").splitlines()
     recorded = {path.stem: path for path in made}
@@ -260,7 +297,7 @@ def recording_provenance(root: Path, study: str, made: Iterable[Path]) -> dict[s
 
 
 def _programs(recordings: Iterable[TraceRecording]) -> dict[str, str]:
-    """Return the versions of the programs that some recordings run."""
+    """Return the version of fio and of the mkfs programs that recordings use, by name."""
     file_systems = {each.options["file_system"] for each in recordings} - {linux.NO_FILE_SYSTEM}
     makers = {linux.MKFS_PROGRAMS[file_system][0][0] for file_system in file_systems}
     return {"fio": _version("fio", "--version"), **{name: _version(name, "-V") for name in sorted(makers)}}
@@ -277,12 +314,15 @@ def _version(program: str, option: str) -> str:
 
 
 def compare_with_shipped(root: Path, made: Mapping[str, Any], study: str) -> tuple[bool, str]:
-    """Return whether recorded traces are the shipped ones, and a line about it.
+    """Compare recorded traces with the shipped traces in data/traces.
 
     Args:
         root: The project's folder.
-        made: The provenance of the recorded traces.
+        made: The provenance of the recorded traces, as `recording_provenance` returns it.
         study: The name of the study.
+
+    Returns:
+        Whether all traces are identical, and a line of text about the comparison.
     """
     path = root / SHIPPED_TRACES / study / PROVENANCE_FILE
     if not path.exists():

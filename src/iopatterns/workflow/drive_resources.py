@@ -1,6 +1,7 @@
-"""Snakemake resources and Slurm options that keep drives undisturbed.
+"""Keep jobs that measure from disturbing each other.
 
-Two jobs that measure real drives of a host do not run at the same time, unless the drives are independent.
+Snakemake resources and Slurm options restrict which jobs run at the same time. Two jobs that measure real drives of one
+host do not run at the same time, unless both drives are listed under ``independent_drives`` in config/config.yaml.
 """
 
 from iopatterns.base import yaml_schema
@@ -10,20 +11,26 @@ from iopatterns.workflow import hosts
 
 
 def resource_names(conf: config.Config) -> list[str]:
-    """Return the names of the resources of a run, which has one unit of each.
+    """Return the names of the Snakemake resources that jobs of a run may require.
 
-    This host, each host that a drive names, and each independent drive have a resource.
+    A run has one unit of each resource. There is a resource for this host, for each host that a drive names, and for
+    each independent drive.
     """
     hosts_of = dict.fromkeys(["", *(kinds.host_of(entry) for entry in conf.drives.values())])
     return [*(_of_host(host) for host in hosts_of), *(_of_independent(drive) for drive in conf.independent_drives)]
 
 
 def resource_amount(conf: config.Config, drive: str, resource: str) -> int:
-    """Return 1 if a job that measures the drive requires the resource, otherwise 0.
+    """Return the amount of a resource that measuring a drive requires: 1 or 0.
 
     A job of an independent drive requires the resource of this drive only. A job of another real drive requires the
     resource of its host, and the resources of all independent drives of this host. A simulated drive requires no
     resource.
+
+    Args:
+        conf: The configuration.
+        drive: The name of the drive.
+        resource: One of `resource_names`.
     """
     if drive in conf.independent_drives:
         return int(resource == _of_independent(drive))
@@ -34,9 +41,10 @@ def resource_amount(conf: config.Config, drive: str, resource: str) -> int:
 
 
 def slurm_options(conf: config.Config, drive: str) -> str:
-    """Return the Slurm options of a job that measures a drive.
+    """Return the Slurm options of a job that measures a drive, as one text.
 
-    They name the host of the drive, and request exclusive use unless the drive is independent.
+    An example is ``--exclusive --nodelist=HOST``. The first option is missing for an independent drive, the second for
+    a drive without a host.
     """
     host = kinds.host_of(conf.drives[drive])
     # the host comes last, because the plugin would take text after a blank for an option
@@ -45,7 +53,10 @@ def slurm_options(conf: config.Config, drive: str) -> str:
 
 
 def check_independence(conf: config.Config) -> None:
-    """Raise ConfigError if two independent drives are on the same disk of this host."""
+    """Raise ConfigError if two independent drives are on the same disk of this host.
+
+    Measurements of independent drives may run at the same time, and would disturb each other on one disk.
+    """
     on: dict[str, str] = {}
     for drive in conf.independent_drives:
         for disk in disks_of_drive(conf, drive) if hosts.is_on_this_host(conf.drives[drive]) else ():
@@ -58,9 +69,14 @@ def check_independence(conf: config.Config) -> None:
 
 
 def disks_of_drive(conf: config.Config, drive: str) -> list[str]:
-    """Return the kernel's names of the disks under a real drive.
+    """Return the names of the physical disks of a real drive, such as ``sda``.
 
-    The result is empty if the disk or the folder of the file does not exist.
+    The drive may be a disk itself, or a file on one or several disks. The list is empty for a simulated drive, and if
+    the disk or the folder of the file does not exist.
+
+    Args:
+        conf: The configuration.
+        drive: The name of the drive.
     """
     entry = conf.drives[drive]
     if not kinds.is_real(entry):

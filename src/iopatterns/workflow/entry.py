@@ -1,4 +1,4 @@
-"""Entry points of the Snakefile: load and check the project, report errors."""
+"""Functions that the Snakefile calls first: check the project, and load its cells."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,13 @@ _UNUSABLE = {"{": "braces", "}": "braces", "\n": "a line break"}
 
 @contextlib.contextmanager
 def errors_as_messages() -> Iterator[None]:
-    """Turn an IoPatternsError in the context into a message and an exit status."""
+    """Print an IoPatternsError raised in the context, and exit with its exit status.
+
+    Without this context, Snakemake would print a traceback.
+
+    Raises:
+        SystemExit: The context raised an IoPatternsError.
+    """
     try:
         yield
     except IoPatternsError as error:
@@ -29,12 +35,14 @@ def errors_as_messages() -> Iterator[None]:
 def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.Cells:
     """Check the project's folder and drives, and return the cells of the run.
 
+    The cells are also given to `RunLog`, which prints the progress.
+
     Args:
         workflow: Snakemake's object of the running workflow.
         overrides: Values that replace keys of config/config.yaml.
 
     Raises:
-        ConfigError: Snakemake cannot run in the folder, or the configuration is wrong.
+        ConfigError: Snakemake cannot run in the folder, or the configuration is invalid.
     """
     root = Path(workflow.basedir)
     check_folder(root)
@@ -47,7 +55,10 @@ def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.
 
 
 def check_folder(root: Path) -> None:
-    """Raise ConfigError if Snakemake cannot run in the project's folder."""
+    """Raise ConfigError if Snakemake cannot run in the project's folder.
+
+    The folder must be the working directory, and its path must not contain braces or line breaks.
+    """
     path = str(root.absolute())
     if root.resolve() != Path.cwd().resolve():
         raise ConfigError(f"{messages.printable(path)} is the project's folder. Run Snakemake there.")
@@ -60,11 +71,15 @@ def check_folder(root: Path) -> None:
 
 
 def require_sources(root: Path, inputs: Iterable[object]) -> None:
-    """Raise ConfigError unless all source files of the rules can be used.
+    """Raise ConfigError unless all source files of the rules exist and are readable.
 
-    A source is an input that no rule makes. Snakemake's own check does not suffice: if a source is missing and an
-    earlier run left the result made from it, Snakemake treats that result as a source. Snakemake then measures
-    everything and analyses nothing.
+    A source is an input that no rule makes. Snakemake's own check does not suffice. If a source is missing, but an
+    earlier run left the result made from it, Snakemake treats this result as a source: it then measures everything and
+    analyses nothing.
+
+    Args:
+        root: The project's folder.
+        inputs: The inputs of all rules. Other inputs than plain paths are ignored.
     """
     made = (f"{planned_cells.RAW_FOLDER}/", "results/")
     wanted = [file for file in inputs if isinstance(file, str) and "{" not in file and not file.startswith(made)]

@@ -1,8 +1,8 @@
 """Fit a simulated drive (twin) to a user's drive: `snakemake twin_of_DRIVE`.
 
-The drive is only read, at the points of `FIT_LEVELS`. A third of the points is held out: the parameters of a model are
-fitted to the other points, and the error of the model on the held-out points is reported. Parameters that are not
-fitted keep the values of the model, and are assumed.
+The drive is measured at the points of `FIT_LEVELS` (combinations of workload, block size and depth), and is only read.
+Parameters of a model are fitted to two thirds of the points. The other points are held out, to report the error of the
+model where it was not fitted. Parameters that are not fitted keep the values of the model, and are assumed.
 """
 
 import functools
@@ -69,14 +69,17 @@ class DriveFitError(IoPatternsError):
 
 
 def fittable_drives(root: Path, words: Sequence[str] | None = None) -> list[str]:
-    """Return the names of the drives that are not archives and can be fitted.
+    """Return the names of the drives that a simulated drive can be fitted to.
+
+    These are all drives except archives, which are drives that were measured elsewhere. Targets ``twin_of_DRIVE`` on
+    the command line are checked, because Snakemake would not explain what is wrong with them.
 
     Args:
         root: The project's folder.
-        words: The words of the command line, by default of this process.
+        words: The words of the command line; by default those of this process.
 
     Raises:
-        DriveFitError: A target among the words names a drive that does not exist or is an archive.
+        DriveFitError: A target names a drive that does not exist or is an archive.
     """
     entries = drive_entries.read_drive_entries(root, complete=False).entries
     for word in sys.argv[1:] if words is None else words:
@@ -86,7 +89,12 @@ def fittable_drives(root: Path, words: Sequence[str] | None = None) -> list[str]
 
 
 def _check(drive: str, entries: Mapping[str, "DriveEntry"]) -> None:
-    """Raise DriveFitError unless the drive exists and can be measured here."""
+    """Raise DriveFitError unless a drive exists and is not an archive.
+
+    Args:
+        drive: The name of the drive.
+        entries: The entries of all drives, by name.
+    """
     if drive not in entries:
         near = yaml_schema.did_you_mean(drive, entries)
         raise DriveFitError(
@@ -101,14 +109,18 @@ def _check(drive: str, entries: Mapping[str, "DriveEntry"]) -> None:
 
 
 def fit_folder(drive: str) -> Path:
-    """Return the folder of a fit's results, relative to the project's folder."""
+    """Return the folder of a fit's results, ``results/twin_of_DRIVE``.
+
+    It is relative to the project's folder.
+    """
     return Path("results") / f"{TARGET_PREFIX}{drive}"
 
 
 def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
     """Measure a drive, fit a model to it, and write model, notebook and report.
 
-    Existing measurements are used again.
+    The files are written to `fit_folder`. The model is written only if its error is small enough. Existing measurements
+    of the drive are reused.
 
     Args:
         root: The project's folder.
@@ -142,16 +154,23 @@ def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
 
 
 def is_held_out(rw: str, bs: str, iodepth: str) -> bool:
-    """Return whether a point of `FIT_LEVELS` is held out, and is therefore predicted."""
+    """Return whether a point of `FIT_LEVELS` is held out of the fit.
+
+    Args:
+        rw: The workload.
+        bs: The block size, as in `FIT_LEVELS`.
+        iodepth: The I/O depth, as in `FIT_LEVELS`.
+    """
     places = [FIT_LEVELS[name].index(level) for name, level in (("rw", rw), ("bs", bs), ("iodepth", iodepth))]
     return sum(places) % _PARTS == _HELD_OUT
 
 
 def _measured(bench: Bench) -> "pd.DataFrame":
-    """Return the measured points of `FIT_LEVELS`, one row a point.
+    """Return the measured rate at each point of `FIT_LEVELS`, one row per point.
 
-    Columns: rw, bs_bytes, iodepth, executions, the mean and its confidence interval in IOPS (measured_iops, low_iops,
-    high_iops), id and held_out.
+    Columns: rw, bs_bytes, iodepth, executions (number of repetitions); measured_iops, low_iops and high_iops (the mean
+    rate and its confidence interval); id, such as ``randread-4k-d1``; and held_out (whether the point is held out of
+    the fit).
     """
     from iopatterns.analysis import collect
     from iopatterns.analysis.statistics import summarise_groups
@@ -170,9 +189,10 @@ def _measured(bench: Bench) -> "pd.DataFrame":
 
 
 def _is_rotational(bench: Bench) -> bool:
-    """Return whether the drive reports that it is rotational.
+    """Return whether a drive reports that it is rotational, such as a hard disk.
 
-    Raises DriveFitError if nothing was measured.
+    Raises:
+        DriveFitError: Nothing was measured.
     """
     metadata = read_metadata(bench.root / bench.raw_files()[0])
     if not is_measured(metadata):
@@ -181,9 +201,19 @@ def _is_rotational(bench: Bench) -> bool:
 
 
 def _fits(measured: "pd.DataFrame", starts: Mapping[str, Sequence[str]]) -> "dict[str, FitResult]":
-    """Return the fits sorted by their error on the fitted points.
+    """Fit several models to the measured points.
 
-    The keys are the names of the models that the fits started from.
+    A model whose fit fails is skipped with a message.
+
+    Args:
+        measured: The points, as `_measured` returns them.
+        starts: The names of the models to start from, with the parameters to fit of each.
+
+    Returns:
+        The fits by the name of the model they start from, in ascending order of the error on the fitted points.
+
+    Raises:
+        DriveFitError: No model could be fitted.
     """
     from iopatterns.twin import fitting, models
 
@@ -214,7 +244,14 @@ def _fits(measured: "pd.DataFrame", starts: Mapping[str, Sequence[str]]) -> "dic
 
 
 def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: "pd.DataFrame") -> None:
-    """Write the table of points, the findings, and the model if it fits."""
+    """Write points.csv, found.json, and model.yaml if its error is small enough.
+
+    Args:
+        folder: The folder to write to.
+        drive: The name of the drive.
+        fits: The fits, as `_fits` returns them. The first is used.
+        measured: The points, as `_measured` returns them.
+    """
     from iopatterns.twin import fitting, models
 
     start, fitted = next(iter(fits.items()))
@@ -259,7 +296,15 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: 
 
 
 def _rename(path: Path, drive: str, start: str) -> None:
-    """Replace the name and description of a fitted model by new ones for the drive."""
+    """Replace name and description in the file of a fitted model.
+
+    They are still those of the model from which the fit started.
+
+    Args:
+        path: The model file.
+        drive: The name of the drive that the model was fitted to.
+        start: The name of the model from which the fit started.
+    """
     text = path.read_text(encoding="utf-8")
     text = text[text.index("name:") :]
     text = re.sub(r"^name: .*$", f"name: twin-of-{drive}", text, count=1, flags=re.MULTILINE)
@@ -291,28 +336,32 @@ def _summary(drive: str, found: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class FitFindings:
-    """The findings of a fit, as written by `fit_drive`.
+    """The findings of a fit, for its notebook.
 
     Attributes:
-        content: The content of `FINDINGS_FILE`.
+        content: The content of found.json, which `fit_drive` wrote.
     """
 
     content: Mapping[str, Any]
 
     @classmethod
     def load(cls, path: Path) -> "FitFindings":
-        """Read a file `FINDINGS_FILE`."""
+        """Return the findings in a file found.json."""
         return cls(json.loads(path.read_text(encoding="utf-8")))
 
     @functools.cached_property
     def points(self) -> "pd.DataFrame":
-        """The points of `FINDINGS_FILE`, one row a point, fitted points first."""
+        """The measured points with the rate of the model, one row per point.
+
+        Fitted points come first, then held-out points. Columns: rw, bs_bytes, iodepth, executions, measured_iops,
+        low_iops, high_iops, held_out, model_iops and error_percent (of the model).
+        """
         import pandas as pd
 
         return pd.DataFrame(self.content["points"]).sort_values("held_out", kind="stable").reset_index(drop=True)
 
     def points_table(self) -> "Table":
-        """Return the table of all points: measured rate, rate of the twin, and error."""
+        """Return a table of all points: measured rate, rate of the twin, and its error."""
         from iopatterns.analysis.tables import (
             WORKLOAD_NAMES,
             Column,
@@ -337,7 +386,7 @@ class FitFindings:
         return Table(self.points.assign(use=uses), columns, "use")
 
     def parameters_table(self) -> "Table":
-        """Return the table of the fitted parameters, with the values before the fit."""
+        """Return a table of the fitted parameters, with values before and after the fit."""
         import pandas as pd
 
         from iopatterns.analysis.tables import Column, Table
@@ -351,7 +400,10 @@ class FitFindings:
         return Table(pd.DataFrame(self.content["parameters"]), columns, "name")
 
     def figure(self) -> "Figure":
-        """Return the figure of rates over depth, with a panel for each block size."""
+        """Return a figure of rate over I/O depth, with a panel for each block size.
+
+        Curves of the drive and of the fitted twin are drawn together.
+        """
         from iopatterns.analysis.plots import curves_figure
 
         return curves_figure(list(self._panels()), "iodepth", columns=2)

@@ -1,4 +1,4 @@
-"""Forecast of a run: repetitions, duration, and bytes written on each drive."""
+"""Forecast a run: repetitions, duration, and bytes written on each drive."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ _WRITE_RATE_BYTES_PER_S = 1e9
 
 @dataclass(frozen=True)
 class Forecast:
-    """The outstanding measurements on a drive.
+    """The measurements on a drive that are still to be done.
 
     Attributes:
         drive: The name of the drive.
         repetitions: The number of missing repetitions.
         seconds: The estimated duration.
-        written_bytes: An upper limit of the bytes written; 0 for a simulated drive.
+        written_bytes: An upper limit of the bytes written to the drive; 0 for a simulated drive.
     """
 
     drive: str
@@ -39,7 +39,13 @@ class Forecast:
 
 
 def measuring_s(cells: Cells, cell: grid.Cell, repetitions: int) -> float:
-    """Return the estimated duration in seconds of a number of repetitions of a cell."""
+    """Return the estimated duration in seconds of measuring a cell.
+
+    Args:
+        cells: All cells of the run.
+        cell: The cell.
+        repetitions: The number of repetitions to measure.
+    """
     if kinds.is_simulated(cells.config.drives[cell.drive]):
         return repetitions * _TWIN_START_STOP_S + _TWIN_S_PER_S * _io_s(cell, repetitions)
     starts = repetitions + bool(repetitions and cell.specification["warmup_ms"])
@@ -47,13 +53,23 @@ def measuring_s(cells: Cells, cell: grid.Cell, repetitions: int) -> float:
 
 
 def preconditioning_s(cells: Cells, drive: str) -> float:
-    """Return the longest time in seconds that preconditioning a drive takes."""
+    """Return the longest time in seconds that preconditioning a drive may take.
+
+    It is 0 unless a disk is written at random until its rate is steady (``precondition: steady``).
+
+    Args:
+        cells: All cells of the run.
+        drive: The name of the drive.
+    """
     is_long = kinds.kind_of(cells.config.drives[drive]).is_preconditioned and cells.config.precondition == "steady"
     return MAX_ROUNDS * cells.config.precondition_round_ms / 1000 if is_long else 0.0
 
 
 def drive_forecasts(cells: Cells) -> list[Forecast]:
-    """Return a forecast for each drive that is not an archive."""
+    """Return a forecast for each configured drive.
+
+    Archives, which are drives that were measured elsewhere, are left out.
+    """
     missing: dict[str, list[tuple[grid.Cell, int]]] = {
         drive: [] for drive, entry in cells.config.drives.items() if not kinds.is_archived(entry)
     }
@@ -64,7 +80,10 @@ def drive_forecasts(cells: Cells) -> list[Forecast]:
 
 
 def forecast_text(cells: Cells) -> str:
-    """Return the forecast as text, which `snakemake plan` prints."""
+    """Return the forecast of all drives and of the run as text for the terminal.
+
+    `snakemake plan` prints it.
+    """
     lines, forecasts = [], drive_forecasts(cells)
     in_use, studies = {cell.drive for cell in cells}, ", ".join(cells.studies)
     for each in forecasts:
@@ -92,13 +111,21 @@ def forecast_text(cells: Cells) -> str:
 
 
 def own_repetitions_lines(cells: Cells) -> list[str]:
-    """Return a line about studies with their own number of repetitions, if any."""
+    """Return a line about studies whose own file sets the number of repetitions.
+
+    The list is empty if there is no such study.
+    """
     own = ", ".join(f"{study} {repetitions}" for study, repetitions in cells.own_repetitions().items())
     return [f"Repetitions of a cell: {cells.config.repetitions}; set by the study's file: {own}"] if own else []
 
 
 def run_s(cells: Cells, forecasts: Iterable[Forecast]) -> float:
-    """Return the estimated duration of a run in seconds, including analysis."""
+    """Return the estimated duration of a run in seconds, with analysis and report.
+
+    Args:
+        cells: All cells of the run.
+        forecasts: The forecasts of its drives.
+    """
     steps = _steps(cells)
     seconds = sum(each.seconds for each in forecasts)
     return seconds + _steps_s(steps) if seconds or steps else 0.0
@@ -118,7 +145,14 @@ def _of_drive(cells: Cells, drive: str, missing: Iterable[tuple[grid.Cell, int]]
 
 
 def _io_s(cell: grid.Cell, repetitions: int) -> float:
-    """Return how many seconds a workload runs, including ramp time and warm-up."""
+    """Return how many seconds the workload of a cell runs.
+
+    Ramp time and warm-up are included.
+
+    Args:
+        cell: The cell.
+        repetitions: The number of repetitions.
+    """
     specification = cell.specification
     ramp_s, warm_up_s = specification["fio"].get("ramp_time", 0) / 1e6, specification["warmup_ms"] / 1000
     before_s = ramp_s + warm_up_s if repetitions and warm_up_s else 0.0
@@ -126,9 +160,10 @@ def _io_s(cell: grid.Cell, repetitions: int) -> float:
 
 
 def _steps(cells: Cells) -> int:
-    """Return the number of steps after measuring.
+    """Return the number of steps of analysis and report after measuring.
 
-    There are two steps for each changed study, and one each for scorecard and report.
+    There are two steps for each study with new measurements, and one each for scorecard and report. The number is 0 if
+    nothing changed and the report exists.
     """
     results = cells.root / cells.config.results
     changed = [
@@ -144,9 +179,13 @@ def _steps_s(steps: int) -> float:
 
 
 def _wear(entry: kinds.DriveEntry, written_bytes: int) -> str:
-    """Return the written share of a disk's capacity, as the end of a line.
+    """Return the written bytes in percent of a disk's capacity, as the end of a line.
 
-    The result is empty if the disk is unknown.
+    An example is ``, 2 % of its capacity``. The text is empty for a file, and for a disk that is unknown here.
+
+    Args:
+        entry: The entry of the drive in config/drives.yaml.
+        written_bytes: The number of bytes to be written.
     """
     if not (kinds.is_whole_disk(entry) and hosts.is_on_this_host(entry)):
         return ""

@@ -1,4 +1,4 @@
-"""The hosts of a Slurm cluster, and whether jobs can run on them."""
+"""Find the hosts of a Slurm cluster, and check whether jobs can run on them."""
 
 import contextlib
 import os
@@ -41,7 +41,10 @@ exec "$@"
 
 
 class ClusterError(IoPatternsError):
-    """Slurm or a host cannot run the jobs; the message has a line for each host."""
+    """Slurm or a host cannot run the jobs.
+
+    If hosts are the cause, the message has a line for each of them.
+    """
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Host:
 
     Attributes:
         name: Its name in Slurm.
-        state: Its state, as printed by `sinfo`.
+        state: Its state as Slurm's `sinfo` prints it, such as ``idle`` or ``down*``.
     """
 
     name: str
@@ -58,17 +61,17 @@ class Host:
 
     @property
     def is_unavailable(self) -> bool:
-        """Whether Slurm starts no job on the host for now."""
+        """Whether the host is in a state in which Slurm starts no job on it."""
         return self.state.endswith("*") or self.state.startswith(_UNAVAILABLE)
 
 
 @dataclass(frozen=True)
 class SlurmSubmission:
-    """Where the jobs of a run are submitted.
+    """Where a run submits its jobs.
 
     Attributes:
-        partition: The partition; empty for Slurm's default.
-        excluded: Names of hosts that get no jobs.
+        partition: The partition of the cluster; empty for Slurm's default.
+        excluded: The names of hosts that get no jobs.
     """
 
     partition: str = ""
@@ -81,7 +84,7 @@ class HostReport:
 
     Attributes:
         host: The host.
-        text: What the host has or lacks.
+        text: What the host has or lacks, as a text that follows the name of the host.
         is_ready: Whether jobs can run on the host; None if the host could not be checked.
     """
 
@@ -91,7 +94,13 @@ class HostReport:
 
 
 def slurm_submission(workflow: Any) -> SlurmSubmission | None:
-    """Return where a Snakemake workflow submits its jobs; None for this host."""
+    """Return where a Snakemake workflow submits its jobs.
+
+    Returns None if they run on this host.
+
+    Args:
+        workflow: Snakemake's object of the running workflow.
+    """
     plugin = workflow.executor_plugin
     if plugin is None or plugin.name != EXECUTOR:
         return None
@@ -105,7 +114,11 @@ def slurm_submission(workflow: Any) -> SlurmSubmission | None:
 
 
 def cluster_hosts(submission: SlurmSubmission, required: Iterable[str] = ()) -> list[Host]:
-    """Return the hosts that may get jobs, and all required hosts, by name.
+    """Return the hosts of a cluster that may get jobs, sorted by name.
+
+    Args:
+        submission: Where the jobs are submitted: hosts of another partition and excluded hosts are left out.
+        required: The names of hosts to return in any case.
 
     Raises:
         ClusterError: Slurm is not installed or does not answer.
@@ -134,7 +147,12 @@ def cluster_hosts(submission: SlurmSubmission, required: Iterable[str] = ()) -> 
 
 
 def check_host_names(drives: Mapping[str, kinds.ResolvedEntry], hosts: Sequence[Host]) -> None:
-    """Raise ConfigError if a drive names a host that the cluster does not have."""
+    """Raise ConfigError if the entry of a drive names a host that the cluster lacks.
+
+    Args:
+        drives: The entries of config/drives.yaml, by name.
+        hosts: The hosts of the cluster.
+    """
     names = [host.name for host in hosts]
     problems = [
         f"{drive_entries.DRIVES_FILE}: {name}.host: the cluster has no host '{host}'.{did_you_mean(host, names)}"
@@ -147,17 +165,22 @@ def check_host_names(drives: Mapping[str, kinds.ResolvedEntry], hosts: Sequence[
 
 
 def is_on_this_host(entry: kinds.DriveEntry) -> bool:
-    """Return whether a drive can be measured on this host."""
+    """Return whether a drive belongs to this host.
+
+    This is so if the entry of the drive in config/drives.yaml names this host or no host.
+    """
     host = kinds.host_of(entry)
     return not host or machine.is_this_host(host)
 
 
 def require_hosts(root: Path, drives: Mapping[str, kinds.ResolvedEntry], cluster: SlurmSubmission | None) -> None:
-    """Check that jobs can measure some drives, and print unavailable hosts.
+    """Check that the hosts of a run can measure its drives; otherwise raise.
+
+    Hosts that are unavailable for now are printed.
 
     Args:
         root: The project's folder.
-        drives: The drives by name.
+        drives: The drives to measure, by name.
         cluster: Where the jobs are submitted; None if they run on this host.
 
     Raises:
@@ -184,11 +207,13 @@ def require_hosts(root: Path, drives: Mapping[str, kinds.ResolvedEntry], cluster
 
 
 def query_hosts(root: Path, drives: Mapping[str, kinds.ResolvedEntry], cluster: SlurmSubmission) -> list[HostReport]:
-    """Check each host of a cluster by a job on this host; return the reports.
+    """Run a check on each host of a cluster, and return the reports.
+
+    The check is a Slurm job on the host (``iopatterns hosts --here``). Several hosts are checked at the same time.
 
     Args:
         root: The project's folder.
-        drives: The drives to measure, by name. A host is also checked for its own drives.
+        drives: The drives to measure, by name. A host is also checked for the drives that belong to it.
         cluster: Where the jobs are submitted.
 
     Raises:
@@ -234,10 +259,14 @@ def _query(root: Path, host: Host, new_file: str, drives: Sequence[str]) -> Host
 
 
 def check_this_host(root: Path, drives: Mapping[str, kinds.DriveEntry]) -> tuple[bool, str]:
-    """Check whether this host can measure simulated drives and some own drives.
+    """Check whether this host can measure simulated drives and the given drives.
+
+    Args:
+        root: The project's folder.
+        drives: The drives that belong to this host, by name.
 
     Returns:
-        Whether it can, and the version of fio, or everything that is missing.
+        Whether the host can, and a text: the version of fio if it can, otherwise everything that is missing.
     """
     lacks = []
     version = ""
@@ -258,9 +287,13 @@ def check_this_host(root: Path, drives: Mapping[str, kinds.DriveEntry]) -> tuple
 
 
 def _problem(root: Path, entry: kinds.DriveEntry) -> str:
-    """Return what prevents measuring a real drive; empty if nothing does.
+    """Return what prevents measuring a real drive on this host; empty if nothing does.
 
-    The drive is not opened.
+    The check does not open the drive.
+
+    Args:
+        root: The project's folder.
+        entry: The entry of the drive in config/drives.yaml.
     """
     if not kinds.is_real(entry):
         return ""
@@ -284,5 +317,5 @@ def _problem(root: Path, entry: kinds.DriveEntry) -> str:
 
 
 def report_lines(reports: Iterable[HostReport]) -> list[str]:
-    """Return a line for each report, with the name of the host."""
+    """Return a line for each report: the name of the host, and what it has or lacks."""
     return [f"{each.host.name} {each.text}" for each in reports]

@@ -1,8 +1,7 @@
-"""The manifest: committed SHA-256 checksums of a default run's results.
+"""Compare results with manifests: committed SHA-256 checksums of a default run.
 
-The default run measures simulated drives (twins).
-
-There is a manifest file for each study, and one for the report and the scorecard.
+A default run measures simulated drives (twins), and gives the same files on every machine. There is a manifest for each
+study, and one for the report and the scorecard. They are in data/manifests, in a folder for each version of fio.
 """
 
 import hashlib
@@ -31,7 +30,7 @@ _CONFIGURATION = "# configuration "
 
 
 class ManifestError(IoPatternsError):
-    """A result is missing, so that the run cannot be compared."""
+    """A result is missing, so that the run cannot be compared with a manifest."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,9 @@ class _Manifest:
     """The content of a manifest file.
 
     Attributes:
-        configuration: The digest of the configuration, see `study_digest`.
-        sums: The SHA-256 checksum of each file, by path.
+        configuration: The digest of the configuration that the checksums apply to, see `study_digest` and
+            `report_digest`.
+        sums: The SHA-256 checksum of each file, by its path relative to the project's folder.
     """
 
     configuration: str
@@ -50,7 +50,7 @@ class _Manifest:
     def read(cls, path: Path) -> "_Manifest":
         """Return the content of a manifest file.
 
-        A missing file gives a manifest without configuration and files.
+        Both attributes are empty if the file does not exist.
         """
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         digests = [line.removeprefix(_CONFIGURATION) for line in lines if line.startswith(_CONFIGURATION)]
@@ -58,7 +58,12 @@ class _Manifest:
         return cls(digests[0] if digests else "", {name: digest for digest, name in sums})
 
     def write(self, path: Path, fio_version: str) -> None:
-        """Write the manifest in the format that `sha256sum --check` reads."""
+        """Write the manifest in the format that `sha256sum --check` reads.
+
+        Args:
+            path: The file to write.
+            fio_version: The version of fio, for the comment in the first line.
+        """
         lines = [f"# A default run with {fio_version} gives these files; `sha256sum --check` reads this list.\n"]
         lines.append(f"{_CONFIGURATION}{self.configuration}\n")
         lines += [f"{digest}  {name}\n" for name, digest in self.sums.items()]
@@ -69,6 +74,14 @@ def _files(folder: Path, plan: Cells, study: str) -> list[str]:
     """Return the paths of a study's raw files, and of the results made from them.
 
     Executed notebooks are left out, because they contain times of day.
+
+    Args:
+        folder: The results folder.
+        plan: The cells of the run.
+        study: The name of the study.
+
+    Returns:
+        Paths relative to the project's folder. Results are named as if they were in the default results folder.
     """
     derived = [
         *folder.glob(f"measurements/{study}.*"),
@@ -81,7 +94,12 @@ def _files(folder: Path, plan: Cells, study: str) -> list[str]:
 
 
 def _sums(root: Path, paths: Iterable[str], results: str) -> dict[str, str]:
-    """Return the SHA-256 of files, by their paths in the default results folder.
+    """Return the SHA-256 checksums of files, by the given paths.
+
+    Args:
+        root: The project's folder.
+        paths: Paths relative to `root`. Results are named as if they were in the default results folder.
+        results: The results folder in which they are.
 
     Raises:
         ManifestError: A file is missing, because the run is not complete.
@@ -97,9 +115,14 @@ def _sums(root: Path, paths: Iterable[str], results: str) -> dict[str, str]:
 
 
 def study_digest(plan: Cells, study: str) -> str:
-    """Return a digest of the configuration of a study.
+    """Return a SHA-256 of the configuration that a study's results depend on.
 
-    Only runs with the same digest are comparable.
+    It covers repetitions, cells, and parameters of the notebook. Results of two runs are comparable only if this digest
+    is the same.
+
+    Args:
+        plan: The cells of the run.
+        study: The name of the study.
     """
     requested = hashlib.sha256(f"{grid.repetitions(plan.config, study)}\n".encode())
     for cell in plan.of_study(study):
@@ -109,21 +132,37 @@ def study_digest(plan: Cells, study: str) -> str:
 
 
 def report_digest(plan: Cells) -> str:
-    """Return a digest of all studies' configurations, in the report's order."""
+    """Return a SHA-256 of the configurations of all studies, in the report's order.
+
+    It is computed from the result of `study_digest` for each study.
+
+    Args:
+        plan: The cells of the run.
+    """
     digests = "".join(f"{study_digest(plan, study)}\n" for study in plan.studies)
     return hashlib.sha256(digests.encode()).hexdigest()
 
 
 def manifest_path(root: Path, fio_version: str, name: str) -> Path:
-    """Return the path of a manifest for a version of fio.
+    """Return the path of a manifest file.
 
-    The name is the name of a study, or `REPORT_MANIFEST`.
+    Args:
+        root: The project's folder.
+        fio_version: The version of fio, such as ``fio-3.39``.
+        name: The name of a study, or `REPORT_MANIFEST` for the manifest of report and scorecard.
     """
     return root / MANIFEST_FOLDER / fio_version / f"{name}.sha256"
 
 
 def write_manifests(root: Path, fio_version: str) -> Path:
-    """Write manifests of the present results; return their folder.
+    """Write manifests of the results in the default results folder.
+
+    Args:
+        root: The project's folder.
+        fio_version: The version of fio that measured.
+
+    Returns:
+        The folder of the manifests, data/manifests/<fio_version>.
 
     Raises:
         ManifestError: A result is missing.
@@ -142,11 +181,14 @@ def write_manifests(root: Path, fio_version: str) -> Path:
 
 
 def compare_results(root: Path, fio_version: str, results: str = config.DEFAULT_RESULTS) -> tuple[bool, str]:
-    """Compare the results with the committed manifests.
+    """Compare the results of a run with the committed manifests.
 
-    A study is compared if its configuration is the one of its manifest, and the report if this applies to all studies.
-    If there is no manifest for the version of fio, the results that do not contain the version are compared with the
-    manifest of the version that is most similar.
+    A study is compared if its configuration is the one of its manifest. Report and scorecard are compared if this
+    applies to all studies. If no manifest exists for the version of fio, another version's manifest is used, namely the
+    one with the fewest differences. Then only tables, figures and numbers are compared, because other files contain the
+    version.
+
+    Nothing is compared if a drive is real or archived, or if no study has the configuration of its manifest.
 
     Args:
         root: The project's folder.
@@ -154,8 +196,8 @@ def compare_results(root: Path, fio_version: str, results: str = config.DEFAULT_
         results: The results folder, relative to `root`.
 
     Returns:
-        False if a file differs from the manifest of this version of fio, otherwise True; and a sentence. Nothing is
-        compared if a real or archived drive is measured, or if no study has the configuration of its manifest.
+        False if a file differs from the manifest of this version of fio, otherwise True; and a sentence about the
+        comparison.
 
     Raises:
         ManifestError: A result is missing.
@@ -183,13 +225,13 @@ def compare_results(root: Path, fio_version: str, results: str = config.DEFAULT_
 
 @dataclass(frozen=True)
 class _Comparison:
-    """The comparison of results with the manifests of a version of fio.
+    """The result of comparing files with the manifests of one version of fio.
 
     Attributes:
         folder: The folder of the manifests.
         studies: The compared studies.
-        others: The studies with another configuration than their manifest.
-        has_report: Whether the report was compared.
+        others: The studies whose configuration is not the one of their manifest.
+        has_report: Whether report and scorecard were compared.
         count: The number of compared files.
         different: The paths of the files that differ.
     """
@@ -202,7 +244,11 @@ class _Comparison:
     different: Sequence[str]
 
     def text(self, kind: str) -> str:
-        """Return how many files equal the manifest, and the names of the others."""
+        """Return how many files are equal to the manifest, and which ones differ, as text.
+
+        Args:
+            kind: What the compared files are called in the text, such as ``files``.
+        """
         number = f"{self.count - len(self.different)} of" if self.different else "all"
         of_studies = "" if self.has_report else f" of {', '.join(self.studies)}"
         text = f"{number} {self.count} {kind}{of_studies} are equal to {self.folder}, byte for byte"
@@ -216,9 +262,17 @@ class _Comparison:
 
 
 def _compare(root: Path, plan: Cells, fio_version: str, prefixes: tuple[str, ...], results: str) -> _Comparison:
-    """Compare results with the manifests of a version of fio.
+    """Compare the results of a run with the manifests of one version of fio.
 
-    Only files whose path has one of the prefixes are compared.
+    Args:
+        root: The project's folder.
+        plan: The cells of the run.
+        fio_version: The version of fio whose manifests are used.
+        prefixes: Only files whose path begins with one of these are compared.
+        results: The results folder, relative to `root`.
+
+    Raises:
+        ManifestError: A result is missing.
     """
     expected: dict[str, str] = {}
     paths: list[str] = []
@@ -243,11 +297,15 @@ def _compare(root: Path, plan: Cells, fio_version: str, prefixes: tuple[str, ...
 
 
 def _was_run(folder: Path, plan: Cells, study: str) -> bool:
-    """Return whether a study's results come from the configuration in config/.
+    """Return whether a study's results were made with the configuration in config/.
 
-    Values of `--config` make another configuration.
+    A run with other values (`--config`) has another configuration. Results that do not record their configuration are
+    assumed to be from config/.
 
-    Results that do not record their configuration are taken to be from config/.
+    Args:
+        folder: The results folder.
+        plan: The cells of the configuration in config/.
+        study: The name of the study.
     """
     try:
         colophon = json.loads((folder / "colophon.json").read_text(encoding="utf-8"))

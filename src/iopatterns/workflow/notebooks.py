@@ -1,6 +1,6 @@
 """Execute notebooks with checked parameters.
 
-The module also gives notebooks access to the project's folder and code.
+Notebooks themselves use this module to find the project's folder and their own code.
 """
 
 import ast
@@ -32,15 +32,15 @@ _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool,
 
 
 class NotebookError(IoPatternsError):
-    """A notebook has a wrong parameter, or one of its cells failed."""
+    """A notebook or one of its parameters is invalid, or one of its cells failed."""
 
 
 class NotebookParameter(NamedTuple):
-    """A parameter that a notebook declares.
+    """A parameter that a notebook declares in its cell with the tag ``parameters``.
 
     Attributes:
         name: The name of the variable.
-        type: The type: ``float``, ``list[int]`` or ``str | None``.
+        type: The declared type, such as ``float``, ``list[int]`` or ``str | None``.
         required: Whether the parameter has no default value.
     """
 
@@ -71,19 +71,18 @@ def project_root(start: Path | str | None = None) -> Path:
 def from_root(path: Path | str) -> Path:
     """Return the absolute path of a path relative to the project's folder.
 
-    An absolute path is returned unchanged.
-
-    If papermill was called directly, it has accepted any parameters. The injected parameters are then checked first.
+    An absolute path is returned unchanged. If papermill executes the notebook without `execute_notebook`, the
+    parameters that papermill inserted have not been checked. This function checks them first.
 
     Raises:
-        NotebookError: The project is not found, or an injected parameter is wrong.
+        NotebookError: The project is not found, or an inserted parameter is invalid.
     """
     _check_injected()
     return project_root() / path
 
 
 def study_code(study: str) -> types.ModuleType:
-    """Return ``notebooks/<study>.py``, the module with a notebook's own code.
+    """Return the module ``notebooks/<study>.py``, which has a notebook's own code.
 
     An ``import`` statement would find the module in some working directories only, and cannot name a study with a
     hyphen.
@@ -101,7 +100,10 @@ def study_code(study: str) -> types.ModuleType:
 
 
 def _check_injected() -> None:
-    """Raise NotebookError if papermill has injected a wrong parameter."""
+    """Raise NotebookError if papermill inserted an invalid parameter here.
+
+    Outside a notebook that papermill executes, the function does nothing.
+    """
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     executed = shell.user_ns.get("In", []) if shell is not None else []
@@ -119,9 +121,8 @@ def _check_injected() -> None:
 def source_sha256(notebook: Path | str) -> str:
     """Return the SHA-256 of a notebook's code cells and their tags.
 
-    Outputs and execution counts do not count.
-
-    The result is empty for a missing or invalid file, which `entry.require_sources` reports.
+    Outputs and execution counts have no influence. The text is empty for a missing or invalid file, which
+    `entry.require_sources` reports.
     """
     try:
         cells = json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]
@@ -138,10 +139,8 @@ def source_sha256(notebook: Path | str) -> str:
 def declared_notebook_parameters(notebook: Path | str) -> dict[str, NotebookParameter]:
     """Return the parameters that a notebook declares, by name.
 
-    The notebook declares them in its cell with the tag ``parameters``.
-
-    Each line of the cell is an annotated assignment, such as ``confidence: float = 0.95``. A parameter without a value
-    must be given when the notebook is executed.
+    They are declared in the cell with the tag ``parameters``. Each line of this cell is an annotated assignment, such
+    as ``confidence: float = 0.95``. A parameter without a value must be given when the notebook is executed.
 
     Raises:
         NotebookError: The notebook does not have exactly one such cell, or a line of the cell declares no parameter.
@@ -156,20 +155,20 @@ def execute_notebook(
     *,
     timeout_s: int | None = None,
 ) -> Path:
-    """Execute a notebook, and write the executed copy.
+    """Execute a notebook, and write a copy with the outputs of its cells.
 
     The kernel is this Python interpreter, started in the project's folder with an empty IPython profile. A user's own
     kernels, environment variables and packages therefore do not change results. The copy contains no times, and no
-    paths of this machine except in the output of cells. If a cell fails, the copy has the traceback.
+    paths of this machine except in the outputs of cells. If a cell fails, the copy is written with the traceback.
 
     Args:
         notebook: The notebook.
-        executed: The executed copy to write.
+        executed: The copy to write.
         parameters: Values of the notebook's parameters. Other parameters have their default values.
-        timeout_s: The time limit of each cell in seconds.
+        timeout_s: The time limit of each cell in seconds; None for no limit.
 
     Returns:
-        The path of the executed copy.
+        The path of the copy.
 
     Raises:
         NotebookError: A parameter is unknown, missing or of another type, which is checked before the kernel starts; or
@@ -193,12 +192,13 @@ def execute_notebook(
 def require_outputs(notebook: Path | str, declared: Iterable[str], began_s: float) -> None:
     """Raise NotebookError unless a notebook has written all declared files.
 
-    Snakemake's own check would report a slow file system.
+    The study's file declares them. Snakemake's own check would wait for the files, and report a slow file system.
 
     Args:
         notebook: The notebook.
-        declared: Paths of the declared tables, figures and numbers.
-        began_s: Start of the execution in seconds since the epoch. The message lists the files written since then.
+        declared: The paths of the declared tables, figures and numbers.
+        began_s: Start of the execution in seconds since the epoch. The message lists undeclared files written since
+            then.
     """
     paths = [Path(path) for path in declared]
     missing = [path for path in paths if not path.exists()]
@@ -235,7 +235,15 @@ def _declared_parameters(node: Any, notebook: Path) -> dict[str, NotebookParamet
 
 
 def _declared_in(source: str, notebook: Path | str) -> dict[str, NotebookParameter]:
-    """Return the parameters that the source of a parameters cell declares, by name."""
+    """Return the parameters that the source of a parameters cell declares, by name.
+
+    Args:
+        source: The source of the cell.
+        notebook: The notebook, for error messages.
+
+    Raises:
+        NotebookError: The source is not valid Python, or a line declares no parameter.
+    """
     found: dict[str, NotebookParameter] = {}
     try:
         statements = ast.parse(source).body
@@ -253,7 +261,17 @@ def _declared_in(source: str, notebook: Path | str) -> dict[str, NotebookParamet
 
 
 def _type(node: ast.expr, where: str) -> Any:
-    """Return the type that an annotation names, if JSON and YAML have it."""
+    """Return the type that an annotation names.
+
+    Only types that JSON and YAML have are valid.
+
+    Args:
+        node: The annotation.
+        where: The beginning of an error message.
+
+    Raises:
+        NotebookError: The annotation names another type.
+    """
     match node:
         case ast.Constant(value=None):
             return type(None)
@@ -270,9 +288,17 @@ def _type(node: ast.expr, where: str) -> Any:
 def _checked_values(
     given: dict[str, Any], declared: Mapping[str, NotebookParameter], notebook: Path | str
 ) -> dict[str, Any]:
-    """Return the given values in the order of their declarations.
+    """Return the given values of parameters, checked and in the order of declaration.
 
     An integer is converted if the notebook declares a float.
+
+    Args:
+        given: The values by name.
+        declared: The declared parameters by name.
+        notebook: The notebook, for error messages.
+
+    Raises:
+        NotebookError: A parameter is unknown, missing or of another type.
     """
     for name in given:
         if name not in declared:
@@ -289,7 +315,18 @@ def _checked_values(
 
 
 def _converted(value: Any, wanted: Any, where: str) -> Any:
-    """Return a value with the declared type; only an integer is converted, to a float."""
+    """Return a value as the declared type.
+
+    Only an integer is converted, to a float. Other values must have the type.
+
+    Args:
+        value: The value.
+        wanted: The declared type.
+        where: The beginning of an error message.
+
+    Raises:
+        NotebookError: The value is of another type.
+    """
     try:
         return msgspec.convert(value, wanted)
     except msgspec.ValidationError:
@@ -329,9 +366,10 @@ def _run(node: Any, copy: Path, values: dict[str, Any], *, notebook: Path, root:
 
 
 def _kernel_manager(folder: Path) -> type:
-    """Return a kernel manager class that starts this interpreter.
+    """Return a class of Jupyter kernel managers that start this Python interpreter.
 
-    The connection file is in the folder.
+    Args:
+        folder: The folder for the kernel's connection file.
     """
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
@@ -342,7 +380,7 @@ def _kernel_manager(folder: Path) -> type:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OWN_SETTINGS)}
 
     class OwnKernel(AsyncKernelManager):
-        """A manager of a kernel that is always this interpreter."""
+        """A kernel manager that starts this interpreter for every kernel name."""
 
         kernel_spec = spec
 
@@ -356,7 +394,12 @@ def _kernel_manager(folder: Path) -> type:
 
 
 def _write_reproducible(copy: Path, executed: Path) -> None:
-    """Write an executed notebook without data that differ between runs."""
+    """Write an executed notebook without data that differ between equal runs.
+
+    Args:
+        copy: The notebook as papermill wrote it.
+        executed: The file to write.
+    """
     import nbformat
 
     node = _read(copy)

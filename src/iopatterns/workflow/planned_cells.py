@@ -1,6 +1,7 @@
-"""The cells of all studies, their repetitions and their existing raw files.
+"""The cells of a run's studies, their repetitions and existing raw files.
 
-A cell is one configuration: a drive, its settings and a workload.
+A cell is one configuration: a drive, its settings and a workload. A repetition is one run of fio for a cell, and writes
+one raw file.
 """
 
 import enum
@@ -19,7 +20,10 @@ PROGRESS_FILE = f"{RAW_FOLDER}/.progress"
 
 
 class StopReason(enum.Enum):
-    """The reason why a cell has no more repetitions."""
+    """What sets the number of repetitions of a cell.
+
+    The value of each member is a text for the user.
+    """
 
     CONFIGURATION = f"repetitions of {config.CONFIG_FILE}"
     STUDY = "repetitions of the study's file"
@@ -27,14 +31,24 @@ class StopReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The number of repetitions of a finished cell, and what sets this number."""
+    """The number of repetitions of a finished cell, and what sets this number.
+
+    Attributes:
+        repetitions: The number.
+        reason: Whether config/config.yaml or the study's own file sets the number.
+    """
 
     repetitions: int
     reason: StopReason
 
 
 class ArchiveFile(NamedTuple):
-    """The file that holds the packed raw files of a drive, and its SHA-256 checksum."""
+    """The file that contains the packed raw files of a drive.
+
+    Attributes:
+        path: The path of the file.
+        sha256: Its SHA-256 checksum.
+    """
 
     path: str
     sha256: str
@@ -42,15 +56,16 @@ class ArchiveFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a configuration, and their files when the configuration was read.
+    """The cells of a configuration, and the state of their files when it was read.
 
-    Folders of cells are paths below `RAW_FOLDER`.
+    Each cell has a folder for its raw files, named here by its path below `RAW_FOLDER`. A cell is one configuration: a
+    drive, its settings and a workload.
 
     Attributes:
         config: The checked configuration.
         by_study: The cells of each study by folder, in the order of the study's file.
-        completions: When each cell is finished, by folder.
-        modified_ns: The modification time of each file of a cell, by folder and file name.
+        completions: The number of repetitions of each cell, by folder.
+        modified_ns: The modification time of each existing file of a cell, by folder and file name.
     """
 
     config: config.Config
@@ -69,25 +84,40 @@ class Cells:
         return list(self.by_study)
 
     def __iter__(self) -> Iterator[grid.Cell]:
-        """Yield all cells, study by study."""
+        """Iterate over the cells of all studies, study by study."""
         for of_study in self.by_study.values():
             yield from of_study.values()
 
     def of_study(self, study: str, drive: str | None = None) -> list[grid.Cell]:
-        """Return the cells of a study, on one drive if `drive` is given."""
+        """Return the cells of a study.
+
+        Args:
+            study: The name of the study.
+            drive: The only drive to include; all if None.
+        """
         return [cell for cell in self.by_study[study].values() if drive in {None, cell.drive}]
 
     def of_files(self, raw_files: Iterable[str]) -> list[grid.Cell]:
-        """Return the cells of some raw files, each cell once."""
+        """Return the cells to which raw files belong, each cell once.
+
+        Args:
+            raw_files: Paths of raw files, relative to the project's folder.
+        """
         folders = dict.fromkeys(raw.removeprefix(f"{RAW_FOLDER}/").rpartition("/")[0] for raw in raw_files)
         return [self.by_study[folder.split("/")[1]][folder] for folder in folders]
 
     def raw_files(self, cells: Iterable[grid.Cell]) -> list[str]:
-        """Return all raw files of the cells, existing or not."""
+        """Return the paths of all raw files of the cells, existing or not.
+
+        The paths are relative to the project's folder.
+        """
         return [f"{RAW_FOLDER}/{cell.folder}/{name}" for cell in cells for name in self._names(cell)]
 
     def missing(self, cells: Iterable[grid.Cell]) -> list[str]:
-        """Return the raw files of the cells that do not exist yet."""
+        """Return the paths of raw files of the cells that have not been measured.
+
+        The paths are relative to the project's folder. Files written after the configuration was read count as missing.
+        """
         return [
             f"{RAW_FOLDER}/{cell.folder}/{name}"
             for cell in cells
@@ -96,15 +126,18 @@ class Cells:
         ]
 
     def unfinished(self, cells: Iterable[grid.Cell]) -> list[grid.Cell]:
-        """Return the cells with missing raw files."""
+        """Return those of the given cells that have missing raw files."""
         return [cell for cell in cells if self.missing([cell])]
 
     def declared_outputs(self, cells: Iterable[grid.Cell]) -> list[str]:
         """Return the raw files to declare to Snakemake as outputs of the cells.
 
-        These are the last raw file of each cell, and each earlier file that is missing or newer than the last. The
-        repetitions of a cell are measured in turn, so that the last file stands for all older files. Snakemake's time
-        and memory grow with the number of declared files, and this keeps the number independent of the repetitions.
+        These are the last raw file of each cell. If it exists, they are also each earlier file that is missing or newer
+        than the last one.
+
+        The repetitions of a cell are measured in order, so that an existing last file stands for all older files.
+        Snakemake's time and memory grow with the number of declared files. Declaring few files keeps them independent
+        of the number of repetitions.
         """
         found = []
         for cell in cells:
@@ -115,11 +148,21 @@ class Cells:
         return found
 
     def experiments(self, study: str) -> dict[str, list[str]]:
-        """Return the names of the experiments of each cell of a study, by folder."""
+        """Return the experiments to which each cell of a study belongs.
+
+        Args:
+            study: The name of the study.
+
+        Returns:
+            The names of the experiments, by the folder of the cell.
+        """
         return {folder: list(cell.experiments) for folder, cell in self.by_study[study].items()}
 
     def own_repetitions(self) -> dict[str, int]:
-        """Return the number of repetitions of each study that sets its own number."""
+        """Return the number of repetitions of each study whose own file sets it.
+
+        Other studies have the number in config/config.yaml.
+        """
         completions = {study: self.completions[next(iter(cells))] for study, cells in self.by_study.items()}
         return {study: each.repetitions for study, each in completions.items() if each.reason is StopReason.STUDY}
 
@@ -135,8 +178,8 @@ def load_cells(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
         overrides: Values that replace keys of config/config.yaml.
 
     Raises:
-        ConfigError: The configuration is wrong, or a study has no cell on any of the drives.
-        CaptureError: Traces are to be recorded, but the kernel for this has not been built.
+        ConfigError: The configuration is invalid, or a study has no cell on any of the drives.
+        CaptureError: Traces are to be recorded, but the Linux kernel for recording has not been built.
     """
     conf = config.load_config(root, overrides)
     if conf.live:
@@ -154,7 +197,10 @@ def load_cells(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
 
 
 def archives_by_drive(conf: config.Config) -> dict[str, ArchiveFile]:
-    """Return the archive of each drive that was measured elsewhere, by drive."""
+    """Return the archive of each drive that was measured elsewhere, by drive name.
+
+    Such a drive has an entry in config/drives.yaml with the path of the archive instead of a disk.
+    """
     return {
         drive: ArchiveFile(os.path.normpath(entry["path"]), entry["contents"].sha256)
         for drive, entry in conf.drives.items()
@@ -163,7 +209,14 @@ def archives_by_drive(conf: config.Config) -> dict[str, ArchiveFile]:
 
 
 def unpacked_marker(drive: str) -> str:
-    """Return the path of the file that names a drive's unpacked archive."""
+    """Return the path of the file which records that a drive's archive is unpacked.
+
+    An archive contains the packed raw files of a drive that was measured elsewhere. The path is relative to the
+    project's folder.
+
+    Args:
+        drive: The name of the drive.
+    """
     return f"{RAW_FOLDER}/{drive}/{UNPACKED}"
 
 
@@ -173,7 +226,7 @@ def _completion(conf: config.Config, study: str) -> Completion:
 
 
 def _no_drive(conf: config.Config, study: str) -> str:
-    """Return a message that a study has no cell, with the remedy."""
+    """Return a message that no configured drive has a cell of a study, with a remedy."""
     experiments = conf.studies[study]["experiments"].values()
     named = list(dict.fromkeys(drive for body in experiments for drive in body.get("drives", ())))
     remedy = f"Add a drive that the study names ({', '.join(named)})" if named else "Name drives in its file"
@@ -189,10 +242,15 @@ def _modified_ns(folder: Path) -> dict[str, int]:
 
 
 def _is_newer(name: str, last: str, modified_ns: Mapping[str, int]) -> bool:
-    """Return whether a raw file is missing or newer than its cell's last one.
+    """Return whether a raw file is missing, or newer than the last one of its cell.
 
-    The times of the two metadata files are compared, too, because Snakemake updates the time of a declared output when
-    its job ends. A metadata file keeps its time.
+    Each raw file has a metadata file, whose time is compared as well: Snakemake updates the time of a declared output
+    when its job ends, but never that of a metadata file.
+
+    Args:
+        name: The name of the raw file.
+        last: The name of the cell's last raw file.
+        modified_ns: The modification time of each existing file of the cell.
     """
     if name not in modified_ns:
         return True

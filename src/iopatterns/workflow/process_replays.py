@@ -1,8 +1,9 @@
-"""Replay processes of a system call trace in a guest system.
+"""Replay the processes of a system call trace in a guest system.
 
-A single fio process does all runs of a recording, because fio takes seconds to start in a guest. Each run begins with
-a job that transfers nothing. Before this job, the guest's shell prepares files and caches, and records the guest's
-time. A run ends when the page cache has been written to the drive.
+Replaying them makes the requests that a recording of a block trace contains. A single fio process does all runs of a
+recording, because fio takes seconds to start in a guest. Each run begins with a job that transfers nothing. Before this
+job, the guest's shell prepares files and caches, and records the guest's time. A run ends when the page cache has been
+written to the drive.
 """
 
 import hashlib
@@ -46,20 +47,23 @@ echo phase $1 $(date +%s%N) >> {linux.GUEST_FOLDER}/{PHASE_MARKS}
 
 @dataclass(frozen=True)
 class ReplayRun:
-    """Processes that run in parallel, as one phase of the recording.
+    """Processes that are replayed in parallel, as one phase of the recording.
 
     Attributes:
         name: The name of the phase.
-        processes: The numbers of the processes in the trace.
+        processes: The numbers of the processes in the trace, from 0.
     """
 
     name: str
     processes: Sequence[int]
 
     def delay_ms(self, process: int) -> int:
-        """Return the delay in milliseconds of the start of a process.
+        """Return the delay in milliseconds after which a process starts in this run.
 
-        A single process has no delay.
+        The delay is pseudo-random, and depends on the names of run and process. A single process has no delay.
+
+        Args:
+            process: The number of the process.
         """
         if len(self.processes) == 1:
             return 0
@@ -69,7 +73,7 @@ class ReplayRun:
 
 @dataclass(frozen=True)
 class ProcessReplay:
-    """The runs of a recording, one after another.
+    """The runs of one recording, which follow each other.
 
     Attributes:
         workload: The replayed workload, one of `stand_ins.STAND_IN_NAMES`.
@@ -81,22 +85,26 @@ class ProcessReplay:
 
     @classmethod
     def one_by_one(cls, workload: str, processes: int) -> "ProcessReplay":
-        """Return runs of the first processes of a workload, one process a run.
+        """Return a replay with a run for each of the first processes of a workload.
 
         The names of the runs are ``process-01`` and so on.
+
+        Args:
+            workload: The workload.
+            processes: The number of processes.
         """
         return cls(workload, [ReplayRun(f"process-{number + 1:02}", (number,)) for number in range(processes)])
 
     @classmethod
     def at_once(cls, workload: str, numbers: Sequence[int], runs: int) -> "ProcessReplay":
-        """Return runs of parallel processes of a workload.
+        """Return a replay with runs of parallel processes.
 
-        The names of the runs are ``8-run-1`` and so on.
+        The names of the runs are ``8-run-1`` and so on, where 8 is the number of processes.
 
         Args:
             workload: The workload.
-            numbers: Numbers of parallel processes; the first processes of the workload run.
-            runs: The number of runs with each number of processes.
+            numbers: The numbers of parallel processes. A run with n processes replays the first n of the workload.
+            runs: The number of runs for each number of processes.
         """
         return cls(
             workload,
@@ -104,7 +112,13 @@ class ProcessReplay:
         )
 
     def write(self, folder: Path) -> None:
-        """Write fio's jobs and logs, the list of files, and the script between runs.
+        """Write the files that the guest needs for the replay.
+
+        These are fio's job file and I/O logs, the list of the files that the processes use, the script that runs
+        between the runs, and an empty file for the times of the phases.
+
+        Args:
+            folder: The folder that host and guest share.
 
         Raises:
             CallsError: The workload or a process does not exist.
@@ -138,14 +152,17 @@ class ProcessReplay:
         return "\n".join(lines) + "\n"
 
     def description(self) -> dict[str, object]:
-        """Return workload and processes of each run, for the provenance."""
+        """Return a description of the replay for the provenance of the trace.
+
+        Keys: ``of`` (the workload), ``origin`` and ``runs`` (the number of processes of each run).
+        """
         runs = {run.name: len(run.processes) for run in self.runs}
         return {"of": self.workload, "origin": "stand-in", "runs": runs}
 
     def script(self) -> str:
-        """Return the shell script that runs in the guest.
+        """Return the shell script that replays the processes in the guest.
 
-        It prints the guest's time at the start of each phase.
+        At its end it prints the guest's time at the start of each phase.
         """
         return "\n".join(
             [

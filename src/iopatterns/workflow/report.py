@@ -1,4 +1,4 @@
-"""Typeset the report: compile a typst source to a PDF."""
+"""Compile the report from its typst source to a PDF."""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from iopatterns.base.errors import IoPatternsError
 
 
 class ReportError(IoPatternsError):
-    """The report cannot be typeset; the message has typst's diagnostic."""
+    """The report cannot be compiled; the message has the cause, such as typst's error."""
 
 
 def compile_report(
@@ -21,24 +21,21 @@ def compile_report(
     *,
     inputs: Mapping[str, str] | None = None,
 ) -> Path:
-    """Compile a typst file to a PDF.
+    """Compile a typst file to a PDF, and return the path of the PDF.
 
-    The same inputs give the same bytes on every machine: only the fonts that come with typst are used, and the date in
-    the PDF is the environment variable SOURCE_DATE_EPOCH (seconds since 1970), or 0. The PDF is written completely or
-    not at all.
+    The same inputs give the same bytes on every machine. Only the fonts that come with typst are used. The date in the
+    PDF is the environment variable SOURCE_DATE_EPOCH (seconds since 1970), or 0 if it is not set. The PDF is written
+    completely or not at all.
 
     Args:
         source: The typst file.
         output: The PDF to write.
         root: The folder that ``/`` means in the source. The default is the parent of the folder of `source`, which is
             the project's folder for ``paper/report.typ``.
-        inputs: The document's ``sys.inputs``.
-
-    Returns:
-        The path of the PDF.
+        inputs: The values of ``sys.inputs`` in the document.
 
     Raises:
-        ReportError: The source does not exist or does not compile, or SOURCE_DATE_EPOCH is no whole number.
+        ReportError: The source does not exist or does not compile, or SOURCE_DATE_EPOCH is not a whole number.
     """
     source, output = Path(source), Path(output)
     if not source.is_file():
@@ -75,7 +72,7 @@ def _pdf(source: Path, root: Path, inputs: dict[str, str], timestamp: int) -> by
 def _message(error: typst.TypstError, root: Path) -> str:
     """Return an error message with typst's diagnostic.
 
-    The diagnostic has file, line and a caret below the error.
+    The diagnostic names file and line, and has a caret below the error.
     """
     text = getattr(error, "diagnostic", "") or error.message
     return f"the report does not compile (paths are relative to {root}):\n{text.strip()}"

@@ -1,6 +1,6 @@
-"""The files of the package that a script, notebook or module depends on.
+"""Find the source files that a script, notebook or module depends on.
 
-Snakemake reruns a rule if one of its inputs changes. The rules declare these files as inputs.
+The Snakemake rules declare these files as inputs, so that Snakemake reruns a rule when its code changes.
 """
 
 import ast
@@ -21,17 +21,18 @@ _NATIVE = "iopatterns._twin"
 
 
 def dependencies_of(root: Path, *names: str) -> list[str]:
-    """Return the files of the packages that scripts, notebooks and modules import.
+    """Return the project's source files that scripts, notebooks and modules import.
 
-    Indirect imports and imports in functions count. A data file beside a module, with the module's name, counts as a
-    part of the module.
+    Indirect imports and imports within functions count. A data file with the folder and name of a module, such as
+    ``plots.mplstyle``, counts as a part of this module.
 
     Args:
         root: The project's folder.
         names: Paths of scripts and notebooks relative to `root`, and dotted names of modules.
 
     Returns:
-        Paths relative to `root` in alphabetical order, including the files of the named modules.
+        Paths relative to `root` in alphabetical order, including the files of the named modules. Files of packages
+        outside the project are left out.
 
     Raises:
         ValueError: A named module does not exist.
@@ -41,17 +42,17 @@ def dependencies_of(root: Path, *names: str) -> list[str]:
 
 
 def native_checksum(root: Path, *names: str) -> str:
-    """Return a checksum of the compiled parts that scripts and modules use.
+    """Return a checksum of the compiled files that scripts and modules use.
 
-    Code uses a part if it imports the native module, or contains the name of the part's file. Builds with the same
-    bytes have the same checksum.
+    The compiled files are the native module `_twin` and the programs and libraries beside it. Code uses one of them if
+    it imports the module, or contains the name of the file.
 
     Only rules outside the default run have this checksum as a parameter. Every build gives the same raw files, so that
     a new build is no reason to measure again.
 
     Args:
         root: The project's folder.
-        names: Paths and names as for `dependencies_of`.
+        names: Paths of scripts and notebooks relative to `root`, and dotted names of modules.
     """
     sources = [path for path in dependencies_of(root, *names) if path.endswith(".py")]
     codes = [*_codes(root, names), *(code for path in sources for code in _code(root / path))]
@@ -62,9 +63,9 @@ def native_checksum(root: Path, *names: str) -> str:
 
 
 def _native_parts() -> dict[str, Path]:
-    """Return the installed compiled files, by the names that code uses.
+    """Return the paths of the compiled files, by the name that code uses for each.
 
-    These are the name of the native module, and file names.
+    This is the dotted name of the native module, and the file name of every other file.
     """
     native = Path(importlib.import_module(_NATIVE).__file__ or "")
     beside = (path for path in native.parent.iterdir() if path.suffix in {"", ".so"} and path.is_file())
@@ -76,9 +77,13 @@ def _is_file(name: str) -> bool:
 
 
 def _modules(root: Path, names: Iterable[str]) -> frozenset[str]:
-    """Return the named modules, and all modules that are imported.
+    """Return the modules that scripts, notebooks and modules import.
 
-    Modules of other packages are left out.
+    Indirect imports count, and the named modules are included. Modules are dotted names; those outside the project are
+    left out.
+
+    Raises:
+        ValueError: A named module does not exist.
     """
     modules = {name for name in names if not _is_file(name)}
     if missing := sorted(modules - _graph().modules):
@@ -87,23 +92,31 @@ def _modules(root: Path, names: Iterable[str]) -> frozenset[str]:
 
 
 def _codes(root: Path, names: Iterable[str]) -> Iterator[str]:
-    """Yield the code of named scripts and notebooks, and modules beside them."""
+    """Yield the code of scripts and notebooks, and of modules beside notebooks.
+
+    A notebook yields each of its code cells.
+    """
     for file in [*(root / name for name in names if _is_file(name)), *_modules_beside_notebooks(root, names)]:
         yield from _code(file)
 
 
 def _modules_beside_notebooks(root: Path, names: Iterable[str]) -> list[Path]:
-    """Return the existing modules that have the name and folder of a named notebook."""
+    """Return the existing modules that belong to notebooks.
+
+    The module of ``notebooks/NAME.ipynb`` is ``notebooks/NAME.py``.
+
+    Args:
+        root: The project's folder.
+        names: Paths of notebooks. Other paths and names are ignored.
+    """
     modules = [(root / name).with_suffix(".py") for name in names if name.endswith(".ipynb")]
     return [module for module in modules if module.is_file()]
 
 
 def _code(file: Path) -> list[str]:
-    """Return the code of a script, or of each code cell of a notebook.
+    """Return the code of a script (one text) or of a notebook (a text for each cell).
 
-    A missing or invalid file has no code.
-
-    `entry.require_sources` reports missing and invalid files once all rules are known.
+    The list is empty for a missing or invalid file, which `entry.require_sources` reports once all rules are known.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -115,9 +128,9 @@ def _code(file: Path) -> list[str]:
 
 
 def _imports(code: str) -> Iterator[str]:
-    """Yield the dotted names that code imports.
+    """Yield the dotted names that Python code imports.
 
-    ``from a import b`` yields ``a`` and ``a.b``, which may be a module.
+    ``from a import b`` yields ``a`` and ``a.b``, because ``a.b`` may be a module.
     """
     for node in _nodes(code):
         if isinstance(node, ast.Import):
@@ -128,14 +141,14 @@ def _imports(code: str) -> Iterator[str]:
 
 
 def _texts(code: str) -> Iterator[str]:
-    """Yield each string constant in code."""
+    """Yield each string constant in Python code."""
     yield from (node.value for node in _nodes(code) if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def _nodes(code: str) -> Iterator[ast.AST]:
-    """Yield the syntax nodes of code.
+    """Yield all nodes of the syntax tree of Python code.
 
-    Code that is not plain Python, such as a cell with an IPython command, has none.
+    Code that is not plain Python, such as a notebook cell with an IPython command, yields none.
     """
     try:
         yield from ast.walk(ast.parse(code))
@@ -150,9 +163,12 @@ def _graph() -> grimp.ImportGraph:
 
 @functools.cache
 def _closure(names: frozenset[str]) -> frozenset[str]:
-    """Return the modules among some names with everything that they import.
+    """Return modules with everything that they import, directly or not.
 
-    The packages of all these modules are included, because Python runs their code first.
+    The packages that contain the modules are included, because Python runs the code of a package first.
+
+    Args:
+        names: Dotted names; those that are no modules of the project are ignored.
     """
     graph = _graph()
     modules = names & graph.modules
@@ -163,12 +179,20 @@ def _closure(names: frozenset[str]) -> frozenset[str]:
 
 @functools.cache
 def _files(root: Path, module: str) -> tuple[str, ...]:
-    """Return the source of a module and the data files with its name.
+    """Return the paths of a module's source and of the data files with its name.
 
-    An example of a data file is the style file of ``plots``.
+    An example of a data file is the style file of ``plots``. The native module has no files, because the workflow does
+    not build it.
 
-    The files are listed in the package that runs, so that a file that is missing below `root` is found missing. The
-    native module has no files: its build is not a matter of the workflow.
+    The files are listed in the installed package. If one of them is missing below `root`, its path is therefore still
+    returned, and Snakemake reports it.
+
+    Args:
+        root: The project's folder.
+        module: The dotted name of the module.
+
+    Returns:
+        Paths relative to `root`.
     """
     package, _, rest = module.partition(".")
     here = Path(str(importlib.import_module(package).__file__)).parent

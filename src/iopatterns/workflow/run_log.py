@@ -1,8 +1,9 @@
-"""The terminal output of a run: reasons, progress, and failures.
+"""Print what a user wants to read of a run: reasons, progress and failures.
 
-`RunLog` is a logger plugin of Snakemake. Snakemake's events decide what is printed. A record without an event is
-printed from WARNING on; Snakemake's log file has every record. With --verbose, --printshellcmds or --debug-dag,
-Snakemake's own handler prints instead.
+`RunLog` is a logger plugin of Snakemake, which receives Snakemake's log records. It prints a text for some of
+Snakemake's events, such as the start of a job. A record without an event is printed if it is a warning or an error.
+Snakemake's log file has every record. With --verbose, --printshellcmds or --debug-dag, Snakemake's own handler prints
+instead.
 """
 
 import atexit
@@ -61,10 +62,10 @@ class _Job:
     """A job that has started.
 
     Attributes:
-        rule: The name of its rule.
-        message: The message of its rule, with a line for each cell if it measures.
-        logs: Its log files.
-        ending: How Slurm or a signal ended the job; empty if that is unknown.
+        rule: The name of its Snakemake rule.
+        message: The message of its rule. For a job that measures, it has a line for each cell.
+        logs: The paths of its log files.
+        ending: Why the job failed, if Slurm or a signal ended it; otherwise empty.
     """
 
     rule: str
@@ -74,7 +75,10 @@ class _Job:
 
 
 class _Measuring:
-    """The progress of measuring: a bar on a terminal, some lines elsewhere."""
+    """The progress of measuring, printed for the user.
+
+    It is a bar on a terminal, and an occasional line for any other stream.
+    """
 
     def __init__(self, cells: Cells, outstanding: list[batches.Batch], stream: Any) -> None:
         self._repetitions = {batch.name: len(cells.missing(batch.cells)) for batch in outstanding}
@@ -87,7 +91,12 @@ class _Measuring:
             atexit.register(self.stop)  # otherwise a run that ends in an error would leave the cursor hidden
 
     def batch_done(self, batch: batches.Batch) -> str:
-        """Count a measured batch; return a line to print, or an empty text."""
+        """Count a batch of cells as measured, and advance the bar.
+
+        Returns:
+            A line with the progress to print. Empty if there is a bar, or if a line was printed less than a minute ago
+            and the study is not complete.
+        """
         self._outstanding[batch.study] -= 1
         is_study_complete = not self._outstanding[batch.study]
         if self._bar:
@@ -107,7 +116,7 @@ class _Measuring:
 
 
 def _progress_bar(stream: Any) -> "Progress | None":
-    """Return a progress bar on a terminal; None for any other stream."""
+    """Return a progress bar; None if the stream is not a terminal that can show a bar."""
     if not stream.isatty():
         return None
     from rich import progress as bars
@@ -128,10 +137,10 @@ def _progress_bar(stream: Any) -> "Progress | None":
 
 
 class RunLog(LogHandlerBase):
-    """A handler of Snakemake's log records that prints what a user wants to read.
+    """A handler of Snakemake's log records that prints short texts for the user.
 
     Attributes:
-        cells: The cells of the run, set by the Snakefile's entry; None before that.
+        cells: The cells of the run; None until `entry.load_workflow` sets them.
     """
 
     cells: Cells | None = None
@@ -139,7 +148,7 @@ class RunLog(LogHandlerBase):
     has_filter = has_formatter = True
 
     def __post_init__(self) -> None:
-        """Initialise the state of the run, and decide whether to print."""
+        """Initialise the state, and read from Snakemake's settings what to print."""
         settings = self.common_settings
         self._quiet = any(getattr(each, "name", "") == "ALL" for each in settings.quiet or ())
         self._is_off = settings.verbose or settings.printshellcmds or settings.debug_dag
@@ -153,11 +162,17 @@ class RunLog(LogHandlerBase):
 
     @property
     def writes_to_stream(self) -> bool:
-        """Whether this handler replaces Snakemake's own, which prints otherwise."""
+        """Whether this handler prints in place of Snakemake's own handler."""
         return not self._is_off
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the message that a log record has for a user, if any."""
+        """Print the text that a log record gives rise to, if any.
+
+        An error while printing is reported, but does not end the run.
+
+        Raises:
+            BrokenPipeError: The output was closed.
+        """
         try:
             if not self._is_off:
                 self._take(record)
@@ -167,9 +182,9 @@ class RunLog(LogHandlerBase):
             self.handleError(record)
 
     def _watch_interrupts(self) -> None:
-        """Record a Ctrl-C.
+        """Install a handler of SIGINT that records a Ctrl-C.
 
-        Snakemake has no event for it, and reports it like a failed job.
+        It then calls the previous handler. Snakemake has no event for a Ctrl-C, and reports it like a failed job.
         """
         previous = signal.getsignal(signal.SIGINT)
 
@@ -206,13 +221,19 @@ class RunLog(LogHandlerBase):
 
     @property
     def _stream(self) -> Any:
-        """The standard stream to print to. While a progress bar is shown, rich prints to it above the bar."""
+        """The standard stream to print to: stdout or stderr.
+
+        It is looked up at each use, because rich replaces it while a progress bar is shown, and prints above the bar.
+        """
         return sys.stdout if self.common_settings.stdout else sys.stderr
 
     def _run_begins(self, stats: Mapping[str, Any]) -> None:
-        """Print which cells are measured, and why.
+        """Print which cells are measured, and why; in a dry run also the number of steps.
 
-        Snakemake reports the jobs of a dry run twice; the second report is ignored.
+        Snakemake reports the jobs of a dry run twice. The second report is ignored.
+
+        Args:
+            stats: The number of jobs of each rule.
         """
         if self._has_begun:
             return
@@ -263,7 +284,12 @@ class RunLog(LogHandlerBase):
     def _error(self, exception: str, text: str) -> None:
         """Print an exception of Snakemake.
 
-        If the exception only ends the run, the reason of the end is printed instead.
+        If the exception only reports that the run ends after a failed job or an interrupt, the text of `_end` is
+        printed instead.
+
+        Args:
+            exception: The name of the exception's class.
+            text: Its message.
         """
         if exception == "RuleException" and _COMMAND_FAILED in text:
             killed = _KILLED.search(text)
@@ -276,7 +302,10 @@ class RunLog(LogHandlerBase):
             self._end()
 
     def _end(self) -> None:
-        """Print why the run has ended early, and the command that continues it."""
+        """Print why the run ended, and the command that continues it.
+
+        The reason is an interrupt by the user, or the jobs that failed.
+        """
         if self._measuring:
             self._measuring.stop()
         if self._was_interrupted:
@@ -289,7 +318,7 @@ class RunLog(LogHandlerBase):
         self._print(f"Finished measurements are kept{kept}. To continue: {_command()}", error=True)
 
     def _failure(self, job: _Job) -> str:
-        """Return a message that a job has failed, with the cause and the log files."""
+        """Return a message about a failed job, with the cause and the non-empty log files."""
         what = job.message.splitlines()[0] if job.message else job.rule
         if job.rule in self._batches and "\n" in job.message:
             what = what.partition(":")[0]
@@ -299,12 +328,13 @@ class RunLog(LogHandlerBase):
 
 
 def _because(reason: str) -> str:
-    """Return the reason for running a job, as the end of a line.
+    """Return why Snakemake runs a job, in parentheses and with a leading blank.
 
-    The result is empty if the job's inputs are made in the same run.
+    An example is `` (newer: config/config.yaml)``. The text is empty if the only reason is that the same run makes the
+    job's inputs.
 
     Args:
-        reason: Snakemake's reason. Snakemake provides only a text; parts with unknown wording are returned unchanged.
+        reason: The reason as worded by Snakemake, which provides no other form. Parts with unknown wording are kept.
     """
     parts = []
     for part in reason.split("; "):
@@ -325,7 +355,7 @@ def _because(reason: str) -> str:
 
 
 def _command() -> str:
-    """Return the command that the user typed to start this run.
+    """Return the command with which the user can continue this run.
 
     It is Snakemake's command line, or the command of a script that called Snakemake.
     """

@@ -1,6 +1,7 @@
-"""Reasons for measuring cells: new, changed, or missing repetitions.
+"""Explain why cells are measured: they are new, changed, or lack repetitions.
 
-A cell is one configuration: a drive, its settings and a workload. A changed configuration is another cell.
+A cell is one configuration: a drive, its settings and a workload. With a changed configuration it is another cell, with
+another folder.
 """
 
 import json
@@ -48,12 +49,13 @@ FlatSpecification = Mapping[str, Any]
 
 
 def measuring_reasons(cells: Cells, unfinished: Sequence[grid.Cell]) -> list[str]:
-    """Return lines with the reasons for measuring, one for each study.
+    """Return lines that explain why cells are measured, for the terminal.
 
-    If there are few cells, a line for each cell comes first.
+    There is a line for each study, such as ``kapoor: 3 cells new: iodepth=64``. If at most eight cells are measured, a
+    line for each cell comes first.
 
-    A cell counts as changed if a measurement with the same levels and another configuration exists, and this other
-    configuration is no longer planned.
+    A cell counts as changed if the raw folder has a measurement with the same levels but another configuration, and
+    this other configuration is no longer planned.
 
     Args:
         cells: All cells of the run.
@@ -97,16 +99,25 @@ def _listed(folder: Path) -> list[str]:
 
 
 def _point(folder: str) -> str:
-    """Return a cell's folder without hash and levels that depend on file_size."""
+    """Return the part of a cell's folder that depends on its levels only.
+
+    The hash at the end is removed, as are levels that follow from file_size.
+    """
     return _FOLLOWING.sub("", folder[:-_HASH_CHARACTERS])
 
 
 def _stored(cells: Cells, unmeasured: Iterable[grid.Cell]) -> dict[str, list[FlatSpecification]]:
-    """Return specifications of existing measurements with the levels of some cells.
-
-    The keys are folders of cells.
+    """Return configurations of existing measurements with the levels of some cells.
 
     Measurements of planned cells are left out, because their configuration has not changed.
+
+    Args:
+        cells: All cells of the run.
+        unmeasured: The cells whose levels are searched.
+
+    Returns:
+        By the folder of each such cell, the configurations that were found. A cell without any is left out. The list is
+        empty if none of its measurements can be read.
     """
     raw, planned = cells.root / RAW_FOLDER, cells.modified_ns.keys()
     by_point: dict[str, list[grid.Cell]] = {}
@@ -124,7 +135,12 @@ def _stored(cells: Cells, unmeasured: Iterable[grid.Cell]) -> dict[str, list[Fla
 
 
 def _specification(folder: Path, names: Iterable[str]) -> FlatSpecification | None:
-    """Return the specification of the measurement in a folder, if readable."""
+    """Return the flat specification of a measurement; None if it is unreadable.
+
+    Args:
+        folder: The folder of the measurement.
+        names: The names of its files.
+    """
     raws = sorted(name for name in names if name.endswith(".json") and name.count(".") == 1)
     try:
         return _flat(json.loads(metadata_path(folder / raws[0]).read_text(encoding="utf-8"))["specification"])
@@ -133,9 +149,9 @@ def _specification(folder: Path, names: Iterable[str]) -> FlatSpecification | No
 
 
 def _flat(specification: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a specification as a flat mapping.
+    """Return a cell's specification as a flat mapping, with names that users know.
 
-    Its key `replay` is whether the cell replays a trace.
+    Nested keys are joined by dots. The value of the key ``replay`` is whether the cell replays a trace.
     """
     found: dict[str, Any] = {"replay": "replay" in specification}
 
@@ -154,7 +170,11 @@ def _flat(specification: Mapping[str, Any]) -> dict[str, Any]:
 def _new_levels(new: Sequence[grid.Cell], others: Sequence[grid.Cell]) -> str:
     """Return the levels that only new cells have, as the end of a line.
 
-    The result is empty if there is no such level.
+    An example is ``: iodepth=64``. The text is empty if there is no such level.
+
+    Args:
+        new: The new cells of a study.
+        others: The other cells of the study.
     """
     if not others:
         return " (the complete study)"
@@ -177,9 +197,13 @@ def _level(name: str, level: Any) -> tuple[str, str]:
 
 
 def _changed_keys(cell: grid.Cell, stored: Iterable[FlatSpecification]) -> list[str]:
-    """Return the keys that differ from the most similar stored configuration.
+    """Return the keys in which a cell differs from the most similar measurement.
 
-    Keys whose change another changed key explains are left out.
+    Keys are left out if they follow from another key that differs.
+
+    Args:
+        cell: The cell.
+        stored: The configurations of existing measurements with the levels of the cell.
     """
     now = _flat(cell.specification)
     differing = ([name for name in {**now, **old} if old.get(name) != now.get(name)] for old in stored)

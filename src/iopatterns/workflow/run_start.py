@@ -1,4 +1,4 @@
-"""The start of a run: its lock, checks of hosts, and first message."""
+"""Start a run: lock the raw folder, check hosts, and print what will be measured."""
 
 import fcntl
 import os
@@ -16,20 +16,20 @@ _MOST_NAMES = 4
 
 
 class RunLockError(IoPatternsError):
-    """Another process runs this workflow."""
+    """Another process runs the workflow in this folder."""
 
 
 def begin_run(cells: Cells, cluster: hosts.SlurmSubmission | None = None) -> None:
-    """Start a run: lock the raw folder, and print what will be measured.
+    """Lock the raw folder, check the hosts, and print what will be measured.
 
     The lock is held until the process ends.
 
     Args:
-        cells: The cells to measure.
+        cells: All cells of the run.
         cluster: Where the jobs are submitted; None if they run on this host.
 
     Raises:
-        RunLockError: Another process runs this workflow.
+        RunLockError: Another process runs the workflow in this folder.
         ConfigError: The raw folder cannot be written, or a drive belongs to another host.
         ClusterError: A host lacks something that jobs need.
     """
@@ -55,10 +55,17 @@ def begin_run(cells: Cells, cluster: hosts.SlurmSubmission | None = None) -> Non
 
 
 def lock_raw_folder(folder: Path) -> int:
-    """Lock a raw folder until the returned descriptor is closed.
+    """Lock a raw folder, so that no other process measures into it.
 
-    Snakemake's own lock outlives a killed run, and a user must remove it. The kernel releases this lock when the
-    process ends. Raises RunLockError or ConfigError.
+    The lock lasts until the returned file descriptor is closed, at the latest until the process ends. Snakemake's own
+    lock would outlive a killed run, and a user would have to remove it.
+
+    Args:
+        folder: The raw folder, which is created if it is missing.
+
+    Raises:
+        RunLockError: Another process has locked the folder.
+        ConfigError: The folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

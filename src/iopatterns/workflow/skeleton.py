@@ -1,6 +1,7 @@
 """Create the files of a new study from templates.
 
-The grid can be run as it is. The notebook and the section of the report show each experiment of any grid.
+The new study can be run without editing. Its notebook and its section of the report show each experiment that the
+study's file declares, also after changes to this file.
 """
 
 import os
@@ -24,15 +25,15 @@ _USUAL_DRIVE = "c400"
 
 
 class SkeletonError(IoPatternsError):
-    """A study with this name cannot be created."""
+    """The files of a new study cannot be created; the message has cause and remedy."""
 
     exit_status = 2
 
 
 def create_study(root: Path, study: str, *, with_source: bool = False) -> list[Path]:
-    """Write the missing files of a new study: grid, notebook and section.
+    """Write the missing files of a new study; existing files are kept.
 
-    Existing files are kept.
+    The files are config/studies/<study>.yaml, the notebook, and the section of the report.
 
     Args:
         root: The project's folder.
@@ -43,7 +44,7 @@ def create_study(root: Path, study: str, *, with_source: bool = False) -> list[P
         The paths of the written files, relative to `root`.
 
     Raises:
-        SkeletonError: The name is invalid, all files exist already, or `root` is no project's folder.
+        SkeletonError: The name is invalid, all files exist already, or `root` is not a project's folder.
     """
     if not study_files.is_study_name(study):
         raise SkeletonError(
@@ -69,16 +70,22 @@ def create_study(root: Path, study: str, *, with_source: bool = False) -> list[P
 
 
 def default_drive(root: Path) -> str:
-    """Return the simulated drive of a new study: ``c400`` or the first model.
+    """Return the name of the simulated drive that a new study measures.
 
-    The first model is used if the model c400 was removed.
+    It is ``c400``. If the model c400 was removed, it is the first model in data/twins.
     """
     models = sorted(path.stem for path in (root / "data/twins").glob("*.yaml"))
     return _USUAL_DRIVE if _USUAL_DRIVE in models or not models else models[0]
 
 
 def next_step(root: Path, study: str, *, with_source: bool = False) -> str:
-    """Return instructions how to run a new study and how to keep it."""
+    """Return a text for the user: how to run a new study, and how to keep it.
+
+    Args:
+        root: The project's folder.
+        study: The name of the study.
+        with_source: Whether the study has files of published values, which the text then asks to fill in.
+    """
     grid, published = study_files.GRID.format(study=study), study_files.PUBLISHED_PLACE.format(study=study)
     run = f"snakemake --cores 1 --config 'studies=[{study}]' 'drives=[{default_drive(root)}]'"
     first = (

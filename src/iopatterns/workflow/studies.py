@@ -1,4 +1,4 @@
-"""Descriptions and checks of the studies of the project."""
+"""Describe the studies of the project, and find mistakes in them."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,9 +11,9 @@ from iopatterns.configuration import config, grid, sources, study_files
 
 
 def study_problems(root: Path, study: str) -> list[str]:
-    """Return a line for each mistake in a study; empty if there is none.
+    """Return a message for each mistake in a study; an empty list if there is none.
 
-    The study need not be configured.
+    A study is checked even if config/config.yaml does not name it.
     """
     found: list[str] = []
     try:
@@ -31,7 +31,11 @@ def study_problems(root: Path, study: str) -> list[str]:
 
 
 def study_overview(root: Path, study: str) -> str:
-    """Return a description of a study in several lines: title, extent and files."""
+    """Return a description of a study as several lines of text.
+
+    It has the title, whether the study is configured, the numbers of cells, drives, repetitions and claims, and the
+    places of the study's files.
+    """
     lines = [f"{study}: {_title(root, study)}", f"  {', '.join(_extent(root, study))}"]
     files = study_files.files_of_study(root, study)
     lines += [f"  {place}{_count(root / place, files, root)}" for place in study_files.existing_places(root, study)]
@@ -39,10 +43,12 @@ def study_overview(root: Path, study: str) -> str:
 
 
 def study_extent(root: Path, study: str) -> str:
-    """Return how many cells, drives and repetitions a study has, as text.
+    """Return a study's number of cells, drives and repetitions as text.
+
+    An example is ``12 cells on 2 drives, 10 repetitions each``.
 
     Raises:
-        ConfigError: The study has a mistake.
+        ConfigError: The study is invalid.
     """
     conf = _load(root, study)
     cells = list(grid.expand_grid(conf, study))
@@ -53,9 +59,9 @@ def study_extent(root: Path, study: str) -> str:
 
 
 def _load(root: Path, study: str) -> config.Config:
-    """Return the configuration with only this study.
+    """Return the configuration with one study only.
 
-    A study that is not configured gets the drives that it names.
+    If config/config.yaml does not name the study, the drives that the study names replace the configured drives.
     """
     conf = config.load_config(root, {"studies": [study]})
     drives = list(dict.fromkeys(drive_names_in(study_grid(root, study))))
@@ -65,14 +71,18 @@ def _load(root: Path, study: str) -> config.Config:
 
 
 def is_configured(root: Path, study: str) -> bool:
-    """Return whether config.yaml names a study."""
+    """Return whether ``studies`` in config/config.yaml contains a study."""
     return study in (yaml_mapping(root, config.CONFIG_FILE).get("studies") or ())
 
 
 def yaml_mapping(root: Path, file: str) -> dict[str, Any]:
-    """Return the mapping in a YAML file of the project.
+    """Return the content of a YAML file of the project, if it is a mapping.
 
-    The result is empty if the file is missing, is not valid YAML, or contains no mapping. Other checks report this.
+    Otherwise, or if the file is missing or not valid YAML, the result is empty. Other checks report such files.
+
+    Args:
+        root: The project's folder.
+        file: The path of the file, relative to ``root``.
     """
     try:
         content = read_yaml(root, file)
@@ -82,14 +92,20 @@ def yaml_mapping(root: Path, file: str) -> dict[str, Any]:
 
 
 def study_grid(root: Path, study: str) -> dict[str, Any]:
-    """Return the content of config/studies/<study>.yaml, see `yaml_mapping`."""
+    """Return the content of config/studies/<study>.yaml.
+
+    The result is empty if the file is missing or invalid.
+    """
     return yaml_mapping(root, study_files.GRID.format(study=study))
 
 
 def drive_names_in(content: Any) -> Iterator[str]:
-    """Yield each drive name in a grid or in recordings.
+    """Yield each drive name in a study's file or file of recordings.
 
-    Names are the values of ``drive``, ``drives`` and ``others`` at any depth.
+    Drive names are the values of the keys ``drive``, ``drives`` and ``others`` at any depth.
+
+    Args:
+        content: The content of the file.
     """
     if isinstance(content, dict):
         for key, value in content.items():
@@ -116,9 +132,9 @@ def _extent(root: Path, study: str) -> Iterator[str]:
 
 
 def _count(place: Path, files: Iterable[Path], root: Path) -> str:
-    """Return the number of a study's files in a folder, in parentheses.
+    """Return the number of a study's files in a folder, such as `` (3 files)``.
 
-    The result is empty if the place is no folder.
+    The text is empty if the place is not a folder.
     """
     if place.is_symlink() or not place.is_dir():
         return ""

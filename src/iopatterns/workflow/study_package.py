@@ -1,7 +1,8 @@
-"""Pack a study into a file, add a packed study, and remove a study.
+"""Pack a study into one file, add a packed study to a project, and remove a study.
 
-A package is a file with the files of a study (`configuration.study_files`), the models in data/twins that no other
-study uses, and the references that the study's section cites.
+A package is a tar file with a checked manifest. It contains the files of a study (see `configuration.study_files`), the
+models in data/twins that no other study uses, and the bibliography entries that the study's section of the report
+cites.
 """
 
 import contextlib
@@ -39,7 +40,7 @@ _MOST_BYTES = 16 * 2**20
 
 
 class StudyError(IoPatternsError):
-    """A study cannot be packed, added or removed; the message has the remedy."""
+    """A study cannot be packed, added or removed; the message contains the remedy."""
 
     exit_status = 2
 
@@ -50,7 +51,7 @@ _FORMAT = sealed_tar.SealedTarFormat(
 
 
 def require_study(root: Path, study: str) -> None:
-    """Raise StudyError unless there is a study of this name in config/studies."""
+    """Raise StudyError unless config/studies contains a study of this name."""
     known = study_files.study_names(root)
     if study not in known:
         near = yaml_schema.did_you_mean(study, known)
@@ -65,7 +66,8 @@ def require_study(root: Path, study: str) -> None:
 def study_models(root: Path, study: str) -> set[str]:
     """Return the names of the models in data/twins that a study uses.
 
-    A study uses the models of the simulated drives that it names, defines, or records traces on.
+    They are the models of the simulated drives that the study's file names or defines, and of those that its traces are
+    recorded on.
     """
     content = study_grid(root, study)
     recordings = yaml_mapping(root, f"{study_files.WORKLOADS_PLACE.format(study=study)}/{_RECORDINGS}")
@@ -83,21 +85,24 @@ def _model_file(root: Path, model: str) -> Path:
 
 
 def _own_models(root: Path, study: str) -> list[str]:
-    """Return the paths of the models that this study uses and no other study."""
+    """Return the paths of the model files that only this study uses.
+
+    The paths are relative to the project's folder.
+    """
     others = [study_models(root, other) for other in study_files.study_names(root) if other != study]
     return [f"{_MODELS}/{model}.yaml" for model in sorted(study_models(root, study).difference(*others))]
 
 
 def _references(root: Path) -> dict[str, str]:
-    """Return the text of each entry of paper/references.yml, by key."""
+    """Return the text of each bibliography entry in paper/references.yml, by key."""
     blocks = re.split(r"^(?=[^\s#:][^:\n]*:\s*$)", _text_if_any(root / REFERENCES_FILE), flags=re.MULTILINE)[1:]
     return {block.partition(":")[0]: block.strip() + "\n" for block in blocks}
 
 
 def _cited(root: Path, study: str) -> dict[str, str]:
-    """Return the references that a study's section cites, by key.
+    """Return the bibliography entries that a study's section cites, by key.
 
-    The reference with the name of the study is included.
+    An entry with the name of the study as key is included.
     """
     section = _text_if_any(root / study_files.SECTION.format(study=study))
     keys = {study, *re.findall(r"@([\w-]+)", section)}
@@ -120,8 +125,8 @@ class PackResult:
     """The result of packing a study.
 
     Attributes:
-        output: The package.
-        paths: The paths of the packed files.
+        output: The path of the package.
+        paths: The paths of the packed files, relative to the project's folder.
         sha256: The SHA-256 checksum of the package.
         left_out: The real drives whose raw files were left out.
     """
@@ -133,14 +138,15 @@ class PackResult:
 
 
 def pack_study(root: Path, study: str, output: Path, *, with_raw: bool = False) -> PackResult:
-    """Pack a study into one file; the same study gives the same bytes.
+    """Pack a study into one file. The same study gives the same bytes.
 
     Args:
         root: The project's folder.
         study: The name of the study.
-        output: The file to write; it is written completely or not at all. Only a package of this study is replaced.
-        with_raw: Whether to include the raw files of simulated drives. Raw files of real drives need an archive
-            (`iopatterns archive`), which records where they were measured.
+        output: The file to write. It is written completely or not at all. An existing file is only replaced if it is a
+            package of this study.
+        with_raw: Whether to include the raw files of simulated drives. Raw files of real drives are left out: they need
+            an archive (`iopatterns archive`), which records where they were measured.
 
     Raises:
         StudyError: There is no such study, the output is another file, or a file cannot be packed.
@@ -191,7 +197,14 @@ def _require_package_of(study: str, output: Path) -> None:
 
 
 def _require_packable(root: Path, path: str) -> None:
-    """Raise StudyError for a file that cannot be packed."""
+    """Raise StudyError if a package cannot contain a file.
+
+    A packed file is a regular file with a plain name and a limited size.
+
+    Args:
+        root: The project's folder.
+        path: The path of the file, relative to `root`.
+    """
     state = os.lstat(root / path)
     if stat.S_ISLNK(state.st_mode):
         raise StudyError(f"{path}: a package cannot contain a link. Replace it by a copy of its target.")
@@ -207,7 +220,12 @@ def _require_packable(root: Path, path: str) -> None:
 
 
 def _raw_files(root: Path, study: str) -> tuple[list[str], list[str]]:
-    """Return a study's raw files on simulated drives, and the other drives."""
+    """Return the raw files of a study that can be packed, and the drives without such.
+
+    Returns:
+        The paths of the study's raw files on simulated drives, relative to the project's folder; and the names of the
+        other drives on which the study was measured.
+    """
     found: list[str] = []
     left_out = []
     for folder in sorted((root / _RAW).glob(f"[!.]*/{study}")):
@@ -220,9 +238,9 @@ def _raw_files(root: Path, study: str) -> tuple[list[str], list[str]]:
 
 
 def _is_simulated(raws: Sequence[Path]) -> bool:
-    """Return whether raw files are from a simulated drive.
+    """Return whether the raw files in a folder are from a simulated drive.
 
-    The first metadata file decides.
+    The first existing metadata file decides. Without a readable one, the result is False.
     """
     try:
         metadata = json.loads(next(path for path in map(metadata_path, raws) if path.exists()).read_bytes())
@@ -232,7 +250,7 @@ def _is_simulated(raws: Sequence[Path]) -> bool:
 
 
 def configured_studies(root: Path) -> list[str]:
-    """Return the names of the studies in config.yaml, in their order."""
+    """Return the studies that config/config.yaml names, in its order."""
     found = yaml_mapping(root, config.CONFIG_FILE).get("studies")
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
@@ -243,17 +261,17 @@ def configured_studies(root: Path) -> list[str]:
 class StudyPackage(
     msgspec.Struct, frozen=True, rename={"version": "iopatterns", "listed": "studies", "sums": "sha256"}
 ):
-    """A package of a study: the file with its checked manifest.
+    """A package of a study: the path of the file, and the content of its manifest.
 
     Attributes:
-        path: The file.
+        path: The path of the package.
         study: The name of the study.
         version: The version of iopatterns that packed the study.
-        protocol: The protocol of raw files of that version.
+        protocol: The measurement protocol of that version. With another protocol, a run gives other raw files.
         listed: The studies that were configured when the study was packed, in their order.
         references: Entries for paper/references.yml, by key.
         executable: The paths of executable files.
-        sums: The SHA-256 checksum of each file, by path, in the order of the package.
+        sums: The SHA-256 checksum of each packed file, by path, in the order of the package.
     """
 
     path: Path
@@ -267,10 +285,13 @@ class StudyPackage(
 
     @classmethod
     def open(cls, path: Path) -> "StudyPackage":
-        """Open a package and check its manifest, without reading its files.
+        """Open a package and check its manifest, without reading the packed files.
+
+        Args:
+            path: The path of the package.
 
         Raises:
-            StudyError: The file is no valid package.
+            StudyError: The file is not a valid package.
         """
         with sealed_tar.open_sealed_tar(path, _FORMAT) as file:
             return cls._read(path, sealed_tar.SealedTarReader(path, file, _FORMAT))
@@ -289,7 +310,7 @@ class StudyPackage(
         return package
 
     def _require_form(self) -> None:
-        """Raise ValueError if the manifest cannot come from `pack_study`."""
+        """Raise ValueError if the manifest cannot have been written by `pack_study`."""
         if not study_files.is_study_name(self.study) or not self.version.isprintable():
             raise ValueError("study")
         if not self.executable <= self.sums.keys():
@@ -304,7 +325,11 @@ class StudyPackage(
                 raise ValueError("references")
 
     def _is_place(self, path: str) -> bool:
-        """Return whether a packed file may be written to this path of the project."""
+        """Return whether a package of this study may contain a file with this path.
+
+        Valid places are those of the study's own files, model files and raw files. The check keeps a package from
+        writing elsewhere.
+        """
         parts = path.split("/")
         if not all(map(sealed_tar.is_plain_name, parts)):
             return False
@@ -313,10 +338,10 @@ class StudyPackage(
         return is_model or is_raw or study_files.belongs_to_study(path, self.study)
 
     def members(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the path and content of each file, with verified checksum.
+        """Yield the path and content of each packed file, after verifying its checksum.
 
         Raises:
-            StudyError: The package is damaged, which may be found only after its last file.
+            StudyError: The package is damaged. This may be found only after the last file.
         """
         with sealed_tar.open_sealed_tar(self.path, _FORMAT) as file:
             reader = sealed_tar.SealedTarReader(self.path, file, _FORMAT)
@@ -327,7 +352,7 @@ class StudyPackage(
 
 @dataclass(frozen=True)
 class Addition:
-    """The changes of adding a package, computed before anything is written.
+    """What adding a package changes in a project, computed before anything is written.
 
     Attributes:
         root: The project's folder.
@@ -336,7 +361,7 @@ class Addition:
         new: The paths of the files to write.
         same: The paths of files that exist with the same content.
         new_references: Entries to add to paper/references.yml, by key.
-        is_listed: Whether config.yaml names the study already.
+        is_listed: Whether config/config.yaml names the study already.
     """
 
     root: Path
@@ -349,10 +374,14 @@ class Addition:
 
     @classmethod
     def of(cls, root: Path, path: Path) -> "Addition":
-        """Return the changes that adding a package would make.
+        """Determine the changes that adding a package would make, without making them.
+
+        Args:
+            root: The project's folder.
+            path: The path of the package.
 
         Raises:
-            StudyError: The package is damaged, or would replace a file.
+            StudyError: The package is damaged, or contains a file that exists with another content.
         """
         package = StudyPackage.open(path)
         grid_file, title = study_files.GRID.format(study=package.study), ""
@@ -383,11 +412,14 @@ class Addition:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the project contains the complete package already."""
+        """Whether there is nothing to change, because the project contains the package."""
         return self.is_listed and not self.new and not self.new_references
 
     def text(self) -> str:
-        """Return a description of the changes, with a warning that a study contains code."""
+        """Return a description of the changes for the user.
+
+        It warns that a study contains code, and if the package was made with another measurement protocol.
+        """
         package, study = self.package, self.package.study
         lines = [f"{package.path}: study '{study}', {self.title}; packed by iopatterns {package.version}"]
         if package.protocol != grid.PROTOCOL:
@@ -412,7 +444,9 @@ class Addition:
         return "\n".join(lines)
 
     def write(self) -> None:
-        """Write files, references and config.yaml; or change nothing.
+        """Write the files, and add the study to config.yaml and the references.
+
+        After an error, all changes are undone.
 
         Raises:
             StudyError: The package is damaged, or a file of the project cannot be edited.
@@ -428,7 +462,10 @@ class Addition:
             undo.pop_all()
 
     def _edited_texts(self) -> dict[Path, tuple[str, str]]:
-        """Return references.yml and config.yaml before and after the changes."""
+        """Return the old and new text of the bibliography and config.yaml, by path.
+
+        A file that does not change is left out.
+        """
         texts, study = {}, self.package.study
         if self.new_references:
 
@@ -446,7 +483,13 @@ class Addition:
         return texts
 
     def _write_new(self, name: str, content: bytes, undo: contextlib.ExitStack) -> None:
-        """Write a new file and its missing folders; register in `undo` how to remove them."""
+        """Write a file of the package that does not exist yet, and its missing folders.
+
+        Args:
+            name: The path of the file, relative to the project's folder.
+            content: The content of the file.
+            undo: A stack to which the removal of file and folders is added.
+        """
         target = self.root / name
         for folder in reversed(target.parents):
             if not folder.exists():
@@ -463,16 +506,27 @@ class Addition:
 
 
 def _blocking(root: Path, name: str) -> str:
-    """Return the first parent of a new file that is no folder; empty if none."""
+    """Return the first parent of a new file that exists but is not a folder.
+
+    The text is empty if there is no such parent.
+
+    Args:
+        root: The project's folder.
+        name: The path of the new file, relative to `root`.
+    """
     parents = [str(path) for path in reversed(Path(name).parents[:-1])]
     return next((path for path in parents if os.path.lexists(root / path) and not (root / path).is_dir()), "")
 
 
 def _title(path: Path, grid_text: bytes) -> str:
-    """Return the title in a packed grid.
+    """Return the title of a packed study.
+
+    Args:
+        path: The path of the package, for the error message.
+        grid_text: The content of the packed config/studies/<study>.yaml.
 
     Raises:
-        StudyError: The text is no grid.
+        StudyError: The content is invalid.
     """
     try:
         return messages.printable(yaml_files.parse_yaml(grid_text.decode())["title"])
@@ -483,7 +537,12 @@ def _title(path: Path, grid_text: bytes) -> str:
 
 
 def _edited(root: Path, file: str, edit: Callable[[str], str]) -> tuple[str, str]:
-    """Return the text of a project's file before and after an edit.
+    """Return the text of a file of the project before and after an edit.
+
+    Args:
+        root: The project's folder.
+        file: The path of the file, relative to `root`.
+        edit: A function that returns the new text for the old text.
 
     Raises:
         StudyError: The file cannot be read or edited.
@@ -502,13 +561,14 @@ def _edited(root: Path, file: str, edit: Callable[[str], str]) -> tuple[str, str
 
 @dataclass(frozen=True)
 class Removal:
-    """The changes that removing a study makes, computed before anything is deleted.
+    """What removing a study changes in a project, computed before anything is deleted.
 
     Attributes:
         root: The project's folder.
         study: The name of the study.
-        paths: Files, folders and links to delete, relative to the project's folder, by a description of their kind.
-        config_text: The new text of config.yaml; None if it does not name the study.
+        paths: The files, folders and links to delete, relative to the project's folder. The keys describe their kind,
+            such as ``results``.
+        config_text: The new text of config/config.yaml; None if it does not name the study.
     """
 
     root: Path
@@ -518,10 +578,16 @@ class Removal:
 
     @classmethod
     def of(cls, root: Path, study: str, *, keep_raw: bool = False) -> "Removal":
-        """Return the changes that removing a study would make.
+        """Determine the changes that removing a study would make, without making them.
+
+        Args:
+            root: The project's folder.
+            study: The name of the study.
+            keep_raw: Whether to keep the raw files of the study.
 
         Raises:
-            StudyError: There is nothing to remove, another study needs files of this one, or it is the only study.
+            StudyError: There is nothing to remove, another study needs files of this study, or it is the only
+                configured study.
         """
         if not study_files.is_study_name(study):
             raise StudyError(f"'{messages.printable(study)}' cannot be the name of a study.")
@@ -538,7 +604,7 @@ class Removal:
         return cls(root, study, paths, _config_without(root, study))
 
     def text(self) -> str:
-        """Return a description of the changes."""
+        """Return a description of the changes for the user."""
         lines = [f"Study '{self.study}'. To delete:"]
         for what, paths in self.paths.items():
             if paths:
@@ -549,7 +615,9 @@ class Removal:
         return "\n".join(lines)
 
     def remove(self) -> None:
-        """Make the changes. Of a link, only the link is deleted.
+        """Delete the files, and remove the study from config/config.yaml.
+
+        A link is deleted, but not its target.
 
         Raises:
             RunLockError: A run is measuring.
@@ -581,9 +649,10 @@ def _count(path: Path) -> int:
 
 
 def _results(root: Path, study: str) -> list[Path]:
-    """Return the paths of all results of a study.
+    """Return the paths of all results of a study, relative to the project's folder.
 
-    These are tables, figures, numbers, measurements, notebooks and logs.
+    These are tables, figures, numbers, measurements, executed notebooks and logs, in every results folder. Files about
+    all studies together, such as report.pdf, are included if their folder has results of the study.
     """
     own: set[Path] = set()
     for folder in config.results_folders(root):
@@ -597,7 +666,10 @@ def _results(root: Path, study: str) -> list[Path]:
 
 
 def _models_to_remove(root: Path, study: str) -> Iterator[str]:
-    """Yield the models that only this study uses, and no drive of the user."""
+    """Yield the paths of model files that only this study uses.
+
+    Models of the user's own drives are left out. The paths are relative to the project's folder.
+    """
     of_user = {entry.get("model") for entry in yaml_mapping(root, _DRIVES).values() if isinstance(entry, dict)}
     for path in _own_models(root, study):
         if Path(path).stem not in of_user:
@@ -605,7 +677,7 @@ def _models_to_remove(root: Path, study: str) -> Iterator[str]:
 
 
 def _require_unneeded(root: Path, study: str) -> None:
-    """Raise StudyError if another study uses traces or workloads of this study."""
+    """Raise StudyError if another study uses traces or workload files of this study."""
     places = [f"{place.format(study=study)}/" for place in (study_files.TRACES_PLACE, study_files.WORKLOADS_PLACE)]
     for other in study_files.study_names(root):
         for file in (study_files.GRID, f"{study_files.WORKLOADS_PLACE}/{_RECORDINGS}"):
@@ -618,10 +690,12 @@ def _require_unneeded(root: Path, study: str) -> None:
 
 
 def _config_without(root: Path, study: str) -> str | None:
-    """Return the text of config.yaml without a study; None if it is not there.
+    """Return the text of config/config.yaml without a study.
+
+    Returns None if the file does not name the study.
 
     Raises:
-        StudyError: It is the only study, or the file cannot be edited.
+        StudyError: It is the only configured study, or the file cannot be edited.
     """
     names = configured_studies(root)
     if study not in names:

@@ -1,4 +1,4 @@
-"""Inputs, outputs and parameters of the rules of a study."""
+"""Inputs, outputs and parameters of the Snakemake rules that analyse a study."""
 
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -8,7 +8,7 @@ from iopatterns.workflow import notebooks
 
 
 def table_files(conf: config.Config, *studies: str) -> list[str]:
-    """Return the paths of all tables that notebooks of some studies write.
+    """Return the paths of all tables that the notebooks of the given studies write.
 
     Each table is written as CSV, LaTeX and typst.
     """
@@ -16,7 +16,7 @@ def table_files(conf: config.Config, *studies: str) -> list[str]:
 
 
 def figure_files(conf: config.Config, *studies: str) -> list[str]:
-    """Return the paths of all figures that notebooks of some studies write.
+    """Return the paths of all figures that the notebooks of the given studies write.
 
     Each figure is written as SVG and PNG.
     """
@@ -24,7 +24,11 @@ def figure_files(conf: config.Config, *studies: str) -> list[str]:
 
 
 def shown_trace_files(conf: config.Config, study: str) -> list[str]:
-    """Return the converted user traces that the notebook of a study shows."""
+    """Return the user's converted system call traces that a study's notebook shows.
+
+    These are results/calls/<name>.parquet for each trace in the configuration. The list is empty if the notebook does
+    not declare the parameter ``traces``.
+    """
     notebook = conf.root / f"notebooks/{study}.ipynb"
     if not (conf.traces and notebook.exists()):
         return []
@@ -33,14 +37,21 @@ def shown_trace_files(conf: config.Config, study: str) -> list[str]:
 
 
 def notebook_parameters(conf: config.Config, study: str) -> dict[str, Any]:
-    """Return the parameters of a study's notebook that come from the configuration."""
+    """Return the parameters of a study's notebook that come from the configuration.
+
+    Keys: ``confidence``, ``interval`` (the method), and ``traces`` if the notebook shows traces of the user.
+    """
     given = {"confidence": conf.confidence, "interval": conf.interval}
     shown = shown_trace_files(conf, study)
     return {**given, "traces": shown} if shown else given
 
 
 def notebook_paths(conf: config.Config, study: str) -> dict[str, str]:
-    """Return the parameters of a notebook that are paths in the results folder."""
+    """Return the parameters of a study's notebook that are paths of results.
+
+    Keys: ``measurements`` and ``tuning`` (input files), ``tables`` and ``figures`` (output folders), and ``numbers``
+    (an output file).
+    """
     return {
         "measurements": f"{conf.results}/measurements/{study}.parquet",
         "tuning": f"{conf.results}/measurements/{study}.tuning.json",
@@ -51,7 +62,10 @@ def notebook_paths(conf: config.Config, study: str) -> dict[str, str]:
 
 
 def study_titles(conf: config.Config) -> dict[str, dict[str, str]]:
-    """Return the title and source of each study, by the name of the study."""
+    """Return the keys ``title`` and ``source`` of each configured study, by its name.
+
+    The source is empty if the study has none.
+    """
     return {
         study: {"title": content["title"], "source": content.get("source", "")}
         for study, content in conf.studies.items()
@@ -59,20 +73,23 @@ def study_titles(conf: config.Config) -> dict[str, dict[str, str]]:
 
 
 def judged_studies(conf: config.Config) -> list[str]:
-    """Return the names of the studies with published values or claims."""
+    """Return the names of the configured studies with a folder of published data."""
     return [study for study in conf.studies if sources.has_published(conf.root, study)]
 
 
 def published_files(conf: config.Config, *studies: str) -> list[str]:
-    """Return the paths of the published values and drives of some studies.
+    """Return the paths of values.csv and drives.csv of some studies.
 
-    A study without a source has none.
+    They are in data/published/<study>. A study without this folder has none.
     """
     return _published([study for study in judged_studies(conf) if study in studies], "values.csv", "drives.csv")
 
 
 def claims_files(conf: config.Config) -> list[str]:
-    """Return the paths of the published values and claims of all studies."""
+    """Return the paths of values.csv and claims.yaml of all configured studies.
+
+    They are in data/published/<study>. A study without this folder has none.
+    """
     return _published(judged_studies(conf), "values.csv", "claims.yaml")
 
 
@@ -81,9 +98,15 @@ def _published(studies: Iterable[str], *names: str) -> list[str]:
 
 
 def _outputs(conf: config.Config, study: str, kind: Literal["tables", "figures"], suffixes: Iterable[str]) -> list[str]:
-    """Return the paths of a study's tables or figures.
+    """Return the paths of the tables or figures that a study declares.
 
     Files of experiments that run on no configured drive are left out.
+
+    Args:
+        conf: The configuration.
+        study: The name of the study.
+        kind: Which of the two to return.
+        suffixes: The file name endings of each table or figure.
     """
     content = conf.studies[study]
     names = list(content.get(kind, []))

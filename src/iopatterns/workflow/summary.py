@@ -1,4 +1,4 @@
-"""Summarise a finished run: measurements, time, claims and next steps."""
+"""Summarise a finished run as text: measurements, time, claims and next steps."""
 
 import json
 import time
@@ -23,11 +23,11 @@ _MOST_DRIVES = 4
 
 
 class SummaryError(IoPatternsError):
-    """There are no results to summarise."""
+    """The results folder has no results of a complete run."""
 
 
 def run_summary(root: Path, since_s: float | None, results: str = config.DEFAULT_RESULTS) -> str:
-    """Return the summary of the results in a results folder.
+    """Return a text about the results in a results folder, for the terminal.
 
     Args:
         root: The project's folder.
@@ -35,7 +35,7 @@ def run_summary(root: Path, since_s: float | None, results: str = config.DEFAULT
         results: The results folder, relative to `root`.
 
     Raises:
-        SummaryError: No report has been made.
+        SummaryError: The folder has no results of a complete run.
     """
     with files.outdated_results_reported(f"{results}/{COLOPHON_FILE}"):
         colophon = _colophon(root, results)
@@ -59,9 +59,9 @@ def run_summary(root: Path, since_s: float | None, results: str = config.DEFAULT
 
 
 def _drives_text(drives: Iterable["DescribedDrive"]) -> str:
-    """Return the number of simulated drives, and describe each other drive.
+    """Return the measured drives as text.
 
-    If there are few drives, simulated drives are listed by name.
+    Up to four drives are listed. If there are more, simulated drives are only counted.
     """
     simulated = list(dict.fromkeys(drive["name"] for drive in drives if drive["simulated"] and "archive" not in drive))
     others = [_drive_text(drive) for drive in drives if not drive["simulated"] or "archive" in drive]
@@ -80,10 +80,14 @@ def _drive_text(drive: "DescribedDrive") -> str:
 
 
 def _time_shares(root: Path, since_s: float) -> str:
-    """Return each part's share of the time of all jobs, as text.
+    """Return the percentages of the jobs' time for each part of a run, as text.
 
     Times in seconds would not add up to the duration of the run, because jobs run at the same time. Unpacking an
     archive counts as measuring.
+
+    Args:
+        root: The project's folder.
+        since_s: Start of the run in seconds since the epoch.
     """
     seconds = progress.seconds_by_part(root / PROGRESS_FILE, since_s)
     if not seconds:
@@ -93,7 +97,11 @@ def _time_shares(root: Path, since_s: float) -> str:
 
 
 def _study_lines(root: Path, results: str, colophon: "Colophon") -> list[str]:
-    """Return a table of the studies with their cells and claims, and notes."""
+    """Return lines with a table of the studies and notes below it.
+
+    The table has the numbers of cells and claims of each study. The notes are about drives of the user, cells that were
+    not measured, and results that are not compared with expected verdicts.
+    """
     try:
         judged = scorecard.load_scorecard(root, results)["studies"]
     except scorecard.ScorecardError:
@@ -123,16 +131,23 @@ def _study_lines(root: Path, results: str, colophon: "Colophon") -> list[str]:
 def _claim_counts(study: Mapping[str, Any]) -> Counter[tuple[str, str]]:
     """Return the numbers of checkable and of reproduced claims of a study.
 
-    They are counted for all claims and for independent claims.
+    Args:
+        study: The verdicts of the study.
 
-    A claim is independent if neither the construction of a model nor a fitted value decides it.
+    Returns:
+        Numbers by pairs such as ``("independent", "hold")``. The first element is ``all`` or ``independent``: claims
+        that neither the construction of a model nor a fitted value decides. The second is ``checkable`` or ``hold``
+        (reproduced).
     """
     counts = {"all": study, "independent": study["by_class"]["claims"]["independent"]}
     return Counter({(kind, key): count[key] for kind, count in counts.items() for key in ("hold", "checkable")})
 
 
 def _left_out(studies: "Mapping[str, StudySummary]") -> list[str]:
-    """Return a line on the cells that were not measured, if there are any."""
+    """Return a line with the number of cells that were not measured, as a list.
+
+    The list is empty if all cells were measured.
+    """
     counts = [f"{study['left_out']} of {name}" for name, study in studies.items() if study["left_out"]]
     if not counts:
         return []
@@ -148,13 +163,18 @@ def _colophon(root: Path, results: str) -> "Colophon":
 
 
 def compare_with_manifest(root: Path, results: str = config.DEFAULT_RESULTS) -> tuple[bool, str]:
-    """Compare the results with the committed manifest.
+    """Compare the results with the committed manifest: checksums of a default run.
+
+    Args:
+        root: The project's folder.
+        results: The results folder, relative to `root`.
 
     Returns:
-        Whether the results are the same, True if there is nothing to compare them with; and a line of text about it.
+        Whether the results are equal, and a line of text about the comparison. The first is True if there is nothing to
+        compare them with.
 
     Raises:
-        SummaryError: No report has been made.
+        SummaryError: The folder has no results of a complete run.
         ManifestError: A result is missing.
     """
     from iopatterns.workflow import manifest
