@@ -1,4 +1,4 @@
-# The table of contents: the configuration, the rules, and what a full run makes.
+# The workflow: its configuration, its rules, and the targets of a complete run.
 from snakemake.utils import min_version
 
 from iopatterns.workflow import entry, hosts, run_start
@@ -13,6 +13,7 @@ with entry.errors_as_messages():
     include: "workflow/rules/measure.smk"
     include: "workflow/rules/analyse.smk"
     include: "workflow/rules/scorecard.smk"
+    include: "workflow/rules/readme.smk"
     include: "workflow/rules/report.smk"
     include: "workflow/rules/calibrate.smk"
     include: "workflow/rules/ablate.smk"
@@ -24,18 +25,18 @@ with entry.errors_as_messages():
 rule all:
     input:
         f"{RESULTS}/report.pdf",
-        # asked for by name, so that one that was deleted is measured again
+        # explicit targets, so that a deleted raw file is measured again
         raw=CELLS.declared_outputs(CELLS),
     message:
-        f"The report lies in {RESULTS}/report.pdf"
+        f"The report is {RESULTS}/report.pdf"
 
 
 onstart:
     with entry.errors_as_messages():
-        run_start.begin(CELLS, hosts.submission(workflow))
+        run_start.begin_run(CELLS, hosts.slurm_submission(workflow))
 
 
-# Of all rules above: it must stand below them.
+# This check reads the inputs of all rules, and therefore comes after them.
 with entry.errors_as_messages():
     entry.require_sources(
         ROOT, (file for rule in workflow.rules for file in rule.input)

@@ -1,25 +1,27 @@
 #!/bin/bash
-# The two commands: `./reproduce.sh` builds the whole report, `./reproduce.sh test` runs the tests; `quick` is a first look.
-# All first install what the machine lacks (envs/apt.txt) and make .venv from the hash-locked envs/requirements.txt.
+# Commands of the project: `./reproduce.sh` builds the complete report, `./reproduce.sh test` runs the tests. Every command first
+# installs missing Debian packages (envs/apt.txt), and Python packages into .venv (hash-locked: envs/requirements.txt).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-PATH=${PATH//"$PWD/.venv/bin:"/} # .venv may be active, and is no Python to make .venv from
+PATH=${PATH//"$PWD/.venv/bin:"/} # an active .venv must not be used to make .venv
 
 usage() {
     cat <<'TEXT'
 usage: ./reproduce.sh [COMMAND]
 
-  (nothing)       set up, run `snakemake --cores 1`, say what was measured and where the report lies
-  quick           set up, measure one study with two repetitions a cell, and make its report in results/quick: two minutes
-  test [ARGS]     set up, run the tests, some at once (ARGS go to pytest)
-  test --quick [ARGS]   of them the unit tests and those of simulated drives, but for slow ones: two minutes
-  test --all [ARGS]     first install what some tests need besides (envs/apt-tests.txt), then run all of them
-  setup           set up only; afterwards `source .venv/bin/activate` and plain `snakemake --cores 1`
-  lab [ARGS]      set up, open JupyterLab at working copies of the notebooks (ARGS, such as --no-browser, go to it)
-  lab save [NAME...]   copy the edits of working copies back into the notebooks
-  linux           set up, build the kernel of `twin linux`: once, from Debian's source package
-  check           set up, run every formatter, linter and type check
-  docs            set up, build the documentation as a site: results/site/index.html
+Each command first sets up: it installs missing Debian and Python packages and builds the simulated drives.
+
+  (no command)    make the complete report, results/report.pdf, and print a summary
+  quick           measure one study with two repetitions of each cell, and make its report, results/quick/report.pdf: two minutes
+  test [ARGS]     run the tests in parallel; ARGS are passed to pytest
+  test --quick [ARGS]   run only the fast unit tests and the fast tests of simulated drives: two minutes
+  test --all [ARGS]     install the packages that only some tests need (envs/apt-tests.txt), then run all tests
+  setup           only set up; then run `source .venv/bin/activate` and `snakemake --cores 1`
+  lab [ARGS]      open JupyterLab at working copies of the notebooks; ARGS, such as --no-browser, are passed to JupyterLab
+  lab save [NAME...]   copy edits of working copies back into the notebooks
+  linux           build the kernel of `twin linux` from Debian's source package; needed once
+  check           run every formatter, linter and type check
+  docs            build the documentation as a site, results/site/index.html
 TEXT
 }
 
@@ -27,8 +29,8 @@ say() { printf '%s\n' "$*" >&2; }
 
 packages() { sed -e 's/#.*//' -e 's/[[:space:]]*$//' -e '/^$/d' "$@"; }
 
-present() { # whether what a package is needed for is there, whoever installed it
-    local PATH=$PATH:/usr/sbin:/sbin # where others than root do not look
+present() { # whether the program or file that a Debian package is needed for exists, installed by a package or not
+    local PATH=$PATH:/usr/sbin:/sbin # folders that are not in the PATH of ordinary users
     case $1 in
     python3-venv) python3 -c 'import ensurepip, venv' ;;
     ca-certificates) [ -e /etc/ssl/certs/ca-certificates.crt ] ;;
@@ -52,20 +54,20 @@ present() { # whether what a package is needed for is there, whoever installed i
     esac >/dev/null 2>&1
 }
 
-install_packages() { # of some lists, what is missing, named with the reason that the list gives
+install_packages() { # install the missing packages of some lists, and print why each package is needed
     local missing=() package
     for package in $(packages "$@"); do present "$package" || missing+=("$package"); done
     [ ${#missing[@]} -eq 0 ] && return
     if ! command -v apt-get >/dev/null; then
-        say "These are missing, and this is no Debian or Ubuntu on which I could install them: ${missing[*]}"
-        say "Install them as this system does ($* says what each is for), then run ./reproduce.sh again."
+        say "These Debian packages are missing, and this system has no apt-get to install them: ${missing[*]}"
+        say "Install equivalent packages ($* says what each is for), then run ./reproduce.sh again."
         exit 1
     fi
     local install=(apt-get install --yes --no-install-recommends "${missing[@]}")
     local as_root=()
     if [ "$(id -u)" -ne 0 ]; then
         if ! command -v sudo >/dev/null || ! sudo -v; then
-            say "These Debian packages are missing and only root may install them: ${missing[*]}"
+            say "These Debian packages are missing, and only root may install them: ${missing[*]}"
             say "Run this line as root, then ./reproduce.sh again:"
             say ""
             say "    apt-get update && ${install[*]}"
@@ -93,7 +95,7 @@ check_compiler() {
     }
 }
 
-make_environment() { # .venv, exactly as locked; nothing to do when neither lock nor Python have changed
+make_environment() { # make .venv as locked, unless neither the lock nor Python has changed
     local stamp
     stamp=$({ cat envs/requirements.txt; python3 -V; pwd; } | sha256sum)
     [ -f .venv/.stamp ] && [ "$(cat .venv/.stamp)" = "$stamp" ] && return
@@ -106,19 +108,19 @@ make_environment() { # .venv, exactly as locked; nothing to do when neither lock
     printf '%s\n' "$stamp" >.venv/.stamp
 }
 
-build_package() { # the package and its simulated drives; nothing to do when their sources have not changed
+build_package() { # build the package and its simulated drives, unless their sources have not changed
     local stamp
-    # of the package's own files the names alone: what is in them is read where it lies
+    # only the names of Python files matter: the editable installation reads their content from the checkout
     stamp=$({ find src/twin -type f | sort | xargs sha256sum; find src -name '*.py' | sort; cat pyproject.toml src/fio_parser_json/pyproject.toml .venv/.stamp; g++ --version; } | sha256sum)
     [ -f .venv/.package ] && [ "$(cat .venv/.package)" = "$stamp" ] && return
     say "Building the package and its simulated drives"
-    # the build calls cmake and ninja by name; they are in .venv
+    # the build calls cmake and ninja, which are in .venv, by name
     PATH="$PWD/.venv/bin:$PATH" .venv/bin/uv pip install --quiet --python .venv/bin/python \
         --no-deps --no-build-isolation --editable src/fio_parser_json --editable .
     printf '%s\n' "$stamp" >.venv/.package
 }
 
-set_up() { # with what these lists of packages name besides
+set_up() { # set up, with the packages of additional lists
     install_packages envs/apt.txt "$@"
     check_python
     check_compiler
@@ -135,7 +137,7 @@ quick)
     IOPATTERNS_COMMAND='./reproduce.sh quick' snakemake --cores "$(nproc)" --configfile config/quick.yaml \
         --config "studies=[$study]"
     iopatterns summary --since "$started" --results results/quick
-    say "The complete report, ./reproduce.sh, measures none of this again."
+    say "Complete report: ./reproduce.sh. It uses these measurements."
     ;;
 run)
     set_up
@@ -157,8 +159,8 @@ test)
         ;;
     *) set_up ;;
     esac
-    # tests of one file run one after another, for they share what they have measured; `-n 0` runs all of them so. The
-    # files that take longest come first (tests/conftest.py)
+    # The tests of one file share measurements, and therefore run in one process; `-n 0` runs all tests in one process.
+    # Files that take longest come first (tests/conftest.py).
     exec python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder "$@"
     ;;
 setup) set_up ;;
@@ -173,14 +175,14 @@ lab)
     esac
     iopatterns lab copy
     options=(--ServerApp.root_dir="$PWD" --LabApp.default_url=/lab/tree/notebooks/working/explore.ipynb)
-    options+=(--LabApp.app_settings_dir="$PWD/envs/jupyterlab") # it asks no other host for news or newer versions
+    options+=(--LabApp.app_settings_dir="$PWD/envs/jupyterlab") # these settings keep JupyterLab from contacting other hosts
     [ "$(id -u)" -ne 0 ] || options+=(--allow-root)
     exec jupyter lab "${options[@]}" "$@"
     ;;
 linux)
     set_up envs/apt-linux.txt
     src/kernel/build.sh .linux/linux
-    say "The kernel is .linux/linux; .linux/linux.txt says what it was built from. \`twin linux --help\` says what it is for."
+    say "The kernel is .linux/linux; .linux/linux.txt lists its sources. \`twin linux --help\` describes its use."
     ;;
 check)
     set_up
@@ -189,11 +191,11 @@ check)
 docs)
     set_up
     NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
-    say "The documentation lies in results/site/index.html"
+    say "The documentation is results/site/index.html"
     ;;
 -h | --help) usage ;;
 *)
-    say "reproduce.sh: no command '$1'"
+    say "reproduce.sh: there is no command '$1'"
     usage >&2
     exit 2
     ;;

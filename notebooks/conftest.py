@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from nbval import plugin
-from support import lay_out_recorded, recorded_studies
+from support import copy_recorded_results, recorded_studies
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop() -> Generator[None, object, object]:
     """Start the kernels in a project whose measurement is the recorded one: they write there, and not to results/."""
     with tempfile.TemporaryDirectory(prefix="iopatterns-") as folder, pytest.MonkeyPatch.context() as patch:
-        project = lay_out_recorded(Path(folder) / "project", recorded_studies())
+        project = copy_recorded_results(Path(folder) / "project", recorded_studies())
         start = plugin.RunningKernel
 
         def started_there(name: str, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What data sheets state beside what was measured: every cell once, and rates on a drive in the steady state."""
+"""Quantities of all cells, and rates of drives in the steady state, for comparison with data sheets."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,28 +7,40 @@ import pandas as pd
 
 from iopatterns.study import Study
 
-# A drive of config/drives.yaml that is another one in the steady state bears that one's name with this behind it
+# Suffix of the names, in config/drives.yaml, of drives in the steady state
 _STEADY = "-steady"
 
 
-def cells(study: Study, by: Sequence[str], of: Sequence[str]) -> pd.DataFrame:
-    """Return some quantities of every cell, each once although several experiments may ask for it, drive by drive.
+def all_cells(study: Study, by: Sequence[str], of: Sequence[str]) -> pd.DataFrame:
+    """Return some quantities of all cells, sorted by drive, without published values.
 
-    Columns as of ``study.comparison`` by the columns ``by``; no value of a sheet stands beside any, for a sheet's value
-    may be one of several experiments.
+    A cell of several experiments is included once. Published values are left out because each belongs to one of
+    several experiments.
+
+    Args:
+        study: The study.
+        by: The columns of the factors.
+        of: The names of the quantities.
+
+    Returns:
+        A table with the columns of `Study.comparison`.
     """
-    alone = dataclasses.replace(study, values=study.values[:0])
-    parts = [alone.comparison(experiment, by, of) for experiment in study.experiments]
+    measured = dataclasses.replace(study, values=study.values[:0])
+    parts = [measured.comparison(experiment, by, of) for experiment in study.experiments]
     rows = pd.concat([part for part in parts if not part.empty] or parts[:1])
-    once = rows.drop_duplicates(["drive", "rw", "bs_bytes", *by])
-    return once.sort_values("drive", kind="stable").reset_index(drop=True)
+    return rows.drop_duplicates(["drive", "rw", "bs_bytes", *by]).sort_values("drive", kind="stable", ignore_index=True)
 
 
-def in_the_steady_state(values: pd.DataFrame, steady: pd.DataFrame) -> pd.DataFrame:
-    """Return the published values of which the same drive in the steady state has a cell, with its mean there.
+def steady_state_means(values: pd.DataFrame, steady: pd.DataFrame) -> pd.DataFrame:
+    """Return the means in the steady state that correspond to published values.
 
-    ``values``: as ``published.load`` returns it; ``steady``: columns drive, rw, bs_bytes and mean, of such drives.
-    Columns: drive (in the steady state), rw, bs_bytes, id (of the value), mean (as in ``steady``).
+    Args:
+        values: The published values, see `published.load_values`.
+        steady: The means of drives in the steady state, with the columns drive, rw, bs_bytes and mean.
+
+    Returns:
+        A row for each published value with such a mean. Columns: drive (in the steady state), rw, bs_bytes, id (of the
+        value) and mean.
     """
     keys = ["drive", "rw", "bs_bytes"]
     wanted = values.assign(drive=values["drive_key"] + _STEADY)

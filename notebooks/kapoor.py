@@ -1,4 +1,4 @@
-"""Queue depths, miss ratios of the map cache and zombie curves: Kapoor's figures and tables, made of replays."""
+"""Kapoor's figures and tables from replays: queue depths, miss ratios of the map's cache, and zombie curves."""
 
 import itertools
 import tempfile
@@ -15,39 +15,49 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from iopatterns.analysis import quantities
-from iopatterns.analysis.plots import WIDTH_INCH, panel_letter, panels_figure, styled
-from iopatterns.analysis.replays import shown_parts, zombie_curve
-from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, block_label, fixed, in_order, significant
+from iopatterns.analysis.plots import WIDTH_INCH, figure_with_panels, panel_letter, report_style
+from iopatterns.analysis.replays import replay_details, zombie_curve
+from iopatterns.analysis.tables import (
+    WORKLOAD_NAMES,
+    Column,
+    Table,
+    block_label,
+    fixed_decimals,
+    sort_rows,
+    three_digits,
+)
 from iopatterns.base.schedulers import SUCCESSORS
 from iopatterns.study import Study
 
 _GREYS = ("0.0", "0.45", "0.7")
-_CONTENT = ("depth", "blocks", "blocks_over_time")
+_LINES = tuple(zip(_GREYS, ("-", "--", ":"), strict=True))
+_HEIGHT_INCH = 2.3
+_BLOCKS = "Blocks, share of the drive"
+_DETAILS = ("depth", "blocks", "blocks_over_time")
 _ZOMBIES: Sequence[tuple[str, str]] = (
     ("zombies-large", "Large sequential writes"),
     ("zombies-small", "Small random writes"),
 )
-# Of the times at which the blocks are known, so many are drawn side by side
+# Snapshots per row
 _COLUMNS = 4
+# The animation: frames per second, how often the last frame is repeated, and its resolution
 _FRAMES_PER_SECOND = 4
 _LAST_FRAMES = 8
 _SCREEN_DPI = 110
-_LINES = tuple(zip(_GREYS, ("-", "--", ":"), strict=True))
 _MIX = ("s3500-random-write", "s3500-random-read", "s3500-sequential-write")
-# The same on the drive that the source simulated
-_MIX_ELSEWHERE = ("mix-random-write", "mix-random-read", "mix-sequential-write")
-_HEIGHT_INCH = 2.3
-# The experiments of one workload, by the file system; its program writes 100 files of 4 MB (section 3.1)
+# The mix on the drive that the source simulated
+_SIMULATED_MIX = ("mix-random-write", "mix-random-read", "mix-sequential-write")
+# The experiments of one workload, with their file systems; its program writes 100 files of 4 MB (section 3.1)
 _FILE_SYSTEMS = {"on-ext4": "ext4", "on-xfs": "XFS", "on-btrfs": "Btrfs", "on-f2fs": "F2FS"}
 _PROGRAM_MIB = 400
-# The experiments of the same two workloads, by the drive for which the programs waited
+# The experiments of two workloads, with the drive for which the programs waited
 _LOOPS = {
     "closed-loop": "this drive",
     "open-loop": "a quicker drive",
     "without-times": "a quicker drive, times left out",
 }
-# By rule: what it is measured by, the experiments that have a workload that follows it and one that breaks it, and by
-# what the two are told apart
+# For each rule: its quantity; pairs of experiments with workloads that follow and break the rule; and the levels of
+# these two workloads
 _RULES: Sequence[tuple[str, str, Sequence[tuple[str, str]], Mapping[str, Any], Mapping[str, Any]]] = (
     (
         "Request scale",
@@ -71,36 +81,33 @@ _RULES: Sequence[tuple[str, str, Sequence[tuple[str, str]], Mapping[str, Any], M
         {"numjobs": 10},
     ),
 )
-# Schedulers of a Linux kernel beside those of the model: the same jobs on the same drives
-_ORDER_NOTHING = {"none": "none", "kyber": "noop"}
-# By the kernel's scheduler, the model's: of those that order nothing, and what Linux has now of deadline and cfq
-MODELLED: Mapping[str, str] = {
-    **_ORDER_NOTHING,
-    **{today: older for older, today in SUCCESSORS.items() if today not in _ORDER_NOTHING},
+# Schedulers of the kernel, with the model's counterparts; none and kyber order nothing
+MODELLED: Mapping[str, str] = {"none": "none", "kyber": "noop"} | {
+    today: older for older, today in SUCCESSORS.items() if today != "none"
 }
-# The experiments: of each scheduler of the kernel, and of the model by drive
+# Prefixes of the experiments: one per scheduler of the kernel, and one per drive with the schedulers of the model
 _KERNEL = "linux-"
 _MODEL = "modelled-"
 
 
-def shown(measurements: Path) -> pd.DataFrame:
-    """Return what figures are drawn of: a row for each replay with what was asked, and `_CONTENT`."""
-    return shown_parts(measurements, *_CONTENT)
+def load_replays(measurements: Path) -> pd.DataFrame:
+    """Return the replays of the study with the details from which the figures are drawn."""
+    return replay_details(measurements, *_DETAILS)
 
 
-def of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
-    """Return the replays of an experiment, by the number of jobs and then by that of writes between two fsync."""
-    rows = quantities.of_experiment(replays, experiment)
+def replays_of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
+    """Return the replays of an experiment, sorted by number of jobs and number of writes between two fsync."""
+    rows = quantities.select_experiments(replays, experiment)
     rows = rows.sort_values([name for name in ("numjobs", "fsync") if name in rows], kind="stable")
     return [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
 
 
-@styled()
+@report_style()
 def depth_figure(replays: pd.DataFrame) -> Figure:
-    """Return figure 1: the extremes of the queue depth over time in the three phases of the mix, one after another."""
-    figure, (axes,) = panels_figure(1, 1, _HEIGHT_INCH)
+    """Return figure 1: the range of the queue depth over time in the three phases of the mix."""
+    figure, (axes,) = figure_with_panels(1, 1, _HEIGHT_INCH)
     end_s = 0.0
-    phases = [each for name in _MIX for each in of(replays, name)]
+    phases = [each for name in _MIX for each in replays_of(replays, name)]
     for replay, colour in zip(phases, itertools.cycle(_GREYS), strict=False):
         depth: Mapping[str, Any] = replay["depth"]
         seconds = end_s + np.arange(len(depth["most"])) * depth["part_ns"] / 1e9
@@ -108,15 +115,15 @@ def depth_figure(replays: pd.DataFrame) -> Figure:
         axes.text(seconds.mean(), 35, WORKLOAD_NAMES[replay["rw"]], ha="center")
         end_s = float(seconds[-1]) + depth["part_ns"] / 1e9
         axes.axvline(end_s, color="0.5", linewidth=0.5)
-    axes.set(xlim=(0, end_s), ylim=(0, 39), xlabel="Time (s), phases put one after another", ylabel="Queue depth")
+    axes.set(xlim=(0, end_s), ylim=(0, 39), xlabel="Time (s), phases one after another", ylabel="Queue depth")
     return figure
 
 
-@styled()
+@report_style()
 def box_figure(replays: pd.DataFrame) -> Figure:
-    """Return figure 2: the queue depths with and without fsync, each event counting once; whiskers as J. W. Tukey's."""
-    figure, (axes,) = panels_figure(1, 1, 1.7)
-    rows = of(replays, "scale")
+    """Return figure 2: box plots (Tukey) of the queue depth with and without fsync; each event counts once."""
+    figure, (axes,) = figure_with_panels(1, 1, 1.7)
+    rows = replays_of(replays, "scale")
     depths = [np.repeat(np.arange(len(row["depth"]["events"])), row["depth"]["events"]) for row in rows]
     axes.boxplot(depths, orientation="horizontal", showfliers=False, medianprops={"color": "0.0", "linewidth": 2.5})
     labels = [f"fsync after {row['fsync']}" if row["fsync"] else "no fsync" for row in rows]
@@ -125,20 +132,26 @@ def box_figure(replays: pd.DataFrame) -> Figure:
     return figure
 
 
-@styled()
+@report_style()
 def zombie_figure(replays: pd.DataFrame) -> Figure:
-    """Return figures 4 and 5: the zombie curves after large sequential and small random writes, by threads."""
-    figure, panels = panels_figure(2, 2, _HEIGHT_INCH)
+    """Return figures 4 and 5: zombie curves after large sequential and small random writes, by threads."""
+    figure, panels = figure_with_panels(2, 2, _HEIGHT_INCH)
     for axes, (experiment, title) in zip(panels, _ZOMBIES, strict=True):
-        _draw_zombies(axes, of(replays, experiment))
-        axes.set(title=title, xlabel="Blocks, by size over that of the drive", ylabel="Valid ratio", ylim=(0, 1.05))
+        _draw_zombies(axes, replays_of(replays, experiment))
+        axes.set(title=title, xlabel=_BLOCKS, ylabel="Valid ratio", ylim=(0, 1.05))
         axes.set_xlim(left=0)
         axes.legend()
     return figure
 
 
 def _draw_zombies(axes: Axes, replays: Sequence[Mapping[str, Any]], time: int | None = None) -> None:
-    """Draw the curves of some replays, by threads: at their end, or at one of the times that they have."""
+    """Draw the zombie curves of some replays, by threads.
+
+    Args:
+        axes: Where to draw.
+        replays: The replays.
+        time: Number of a snapshot; None for the end of the replay.
+    """
     for replay, (colour, dashes) in zip(replays, itertools.cycle(_LINES), strict=False):
         curve = _zombie_curve(replay, time)
         threads = f"{replay['numjobs']} thread{'s' if replay['numjobs'] > 1 else ''}"
@@ -146,21 +159,21 @@ def _draw_zombies(axes: Axes, replays: Sequence[Mapping[str, Any]], time: int | 
 
 
 def _zombie_curve(replay: Mapping[str, Any], time: int | None) -> pd.DataFrame:
-    """Return the zombie curve of a replay at its end, or at one of the times at which its blocks are known."""
-    at_time = {} if time is None else {"by_valid_pages": replay["blocks_over_time"][time]["by_valid_pages"]}
-    return zombie_curve({**replay["blocks"], **at_time})
+    """Return the zombie curve of a replay at a snapshot, or at its end."""
+    snapshot = {} if time is None else {"by_valid_pages": replay["blocks_over_time"][time]["by_valid_pages"]}
+    return zombie_curve({**replay["blocks"], **snapshot})
 
 
-def times(replays: pd.DataFrame) -> int:
-    """Return at how many times the blocks of the zombie curves are known; 0 where they are at the end alone."""
-    known = [row.get("blocks_over_time") for name, _ in _ZOMBIES for row in of(replays, name)]
+def snapshot_count(replays: pd.DataFrame) -> int:
+    """Return the number of snapshots of the blocks that all replays of zombie curves have."""
+    known = [row.get("blocks_over_time") for name, _ in _ZOMBIES for row in replays_of(replays, name)]
     return min((len(each) if isinstance(each, list) else 0 for each in known), default=0)
 
 
-@styled()
+@report_style()
 def zombie_times_figure(replays: pd.DataFrame) -> Figure:
-    """Return the zombie curves at some times, side by side: a row for each workload."""
-    count = times(replays)
+    """Return a figure of zombie curves at some snapshots, with a row per workload."""
+    count = snapshot_count(replays)
     figure = Figure(figsize=(WIDTH_INCH, 2 * 1.55), layout="constrained")
     panels = figure.subplots(len(_ZOMBIES), _COLUMNS, sharey=True)
     space = _largest_space(replays, count)
@@ -168,114 +181,116 @@ def zombie_times_figure(replays: pd.DataFrame) -> Figure:
         for column in range(_COLUMNS):
             time = count * (column + 1) // _COLUMNS - 1
             axes = panels[row, column]
-            _draw_zombies(axes, of(replays, experiment), time)
+            _draw_zombies(axes, replays_of(replays, experiment), time)
             axes.set(xlim=(0, space), yticks=(0, 0.5, 1), ylim=(0, 1.05))
             axes.xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10]))
-            axes.set(title=f"{title if column == 0 else ''}\n{_share(time, count)}")
+            axes.set(title=f"{title if column == 0 else ''}\n{_time_text(time, count)}")
         panels[row, 0].set_ylabel("Valid ratio")
-    figure.supxlabel("Blocks, by size over that of the drive", fontsize="medium")
+    figure.supxlabel(_BLOCKS, fontsize="medium")
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=len(_LINES))
     return figure
 
 
-@styled()
+@report_style()
 def zombie_animation(replays: pd.DataFrame) -> bytes:
-    """Return the zombie curves over time as an animated GIF, a frame for each time, which begins again at its end."""
-    count = times(replays)
+    """Return an animated GIF of the zombie curves over time, with a frame per snapshot; it repeats forever."""
+    count = snapshot_count(replays)
     space = _largest_space(replays, count)
-    figure, panels = panels_figure(2, 2, _HEIGHT_INCH, frame_inch=0.2, sharey=True)
+    figure, panels = figure_with_panels(2, 2, _HEIGHT_INCH, frame_inch=0.2, sharey=True)
     FigureCanvasAgg(figure)
-    drawn = [(axes, of(replays, experiment)) for axes, (experiment, _) in zip(panels, _ZOMBIES, strict=True)]
+    panel_replays = [
+        (axes, replays_of(replays, experiment)) for axes, (experiment, _) in zip(panels, _ZOMBIES, strict=True)
+    ]
 
     def draw(time: int) -> None:
-        for axes, shown_here in drawn:
+        for axes, rows in panel_replays:
             for line in [*axes.lines]:
                 line.remove()
-            _draw_zombies(axes, shown_here, time)
-        figure.suptitle(_share(time, count), fontsize="medium")
+            _draw_zombies(axes, rows, time)
+        figure.suptitle(_time_text(time, count), fontsize="medium")
 
     draw(count - 1)
-    for (axes, _), (_, title) in zip(drawn, _ZOMBIES, strict=True):
-        axes.set(title=title, xlabel="Blocks, by size over that of the drive", xlim=(0, space), ylim=(0, 1.05))
+    for axes, (_, title) in zip(panels, _ZOMBIES, strict=True):
+        axes.set(title=title, xlabel=_BLOCKS, xlim=(0, space), ylim=(0, 1.05))
         axes.legend(loc="upper right")
     panels[0].set_ylabel("Valid ratio")
-    # all frames are laid out as this one, once
+    # the layout is computed once, for all frames
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     with tempfile.TemporaryDirectory(prefix="animation-") as folder:
-        made = Path(folder) / "zombies.gif"
+        path = Path(folder) / "zombies.gif"
         writer = PillowWriter(fps=_FRAMES_PER_SECOND)
-        with writer.saving(figure, str(made), _SCREEN_DPI):
-            # the last frame stands for a while
+        with writer.saving(figure, str(path), _SCREEN_DPI):
             for time in [*range(count), *[count - 1] * _LAST_FRAMES]:
                 draw(time)
                 writer.grab_frame()
-        return made.read_bytes()
+        return path.read_bytes()
 
 
-def _share(time: int, count: int) -> str:
+def _time_text(time: int, count: int) -> str:
     return f"after {100 * (time + 1) / count:.0f} % of the time"
 
 
 def _largest_space(replays: pd.DataFrame, count: int) -> float:
-    """Return how far the longest of all curves reaches."""
+    """Return the limit of the horizontal axis that all curves fit into."""
     spaces = [
         _zombie_curve(row, time)["space"].max()
         for name, _ in _ZOMBIES
-        for row in of(replays, name)
+        for row in replays_of(replays, name)
         for time in range(count)
     ]
     return 1.03 * float(np.nanmax(spaces))
 
 
-def _here(name: str, head: str, unit: str = "", over: str = "") -> Column:
-    return Column((f"{name}_mean",), head, significant, unit, over)
+def _here(name: str, label: str, unit: str = "", spanner: str = "") -> Column:
+    return Column((f"{name}_mean",), label, three_digits, unit, spanner)
 
 
-def _published(name: str, unit: str = "", over: str = "") -> Column:
-    return Column((f"published_{name}",), "Published", significant, unit, over)
+def _here_and_published(name: str, unit: str, spanner: str) -> tuple[Column, Column]:
+    """Return the columns of the measured mean and of the published value of a quantity."""
+    published = Column((f"published_{name}",), "Published", three_digits, unit, spanner)
+    return _here(name, "Here", unit, spanner), published
 
 
-def _fsync(once: bool = False) -> Column:
-    return Column(
-        ("fsync",), "Writes between fsync", lambda count: str(count) if count else "none", right=False, once=once
-    )
+def _fsync_text(writes: int) -> str:
+    return str(writes) if writes else "none"
 
 
+_FSYNC = Column(("fsync",), "Writes between fsync", _fsync_text, align_right=False, hide_repeats=True)
+_WORKLOAD = Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, align_right=False, hide_repeats=True)
 _DEPTHS = (
-    _here("depth_mean", "Mean", over="Queue depth"),
-    _here("depth_largest", "Largest", over="Queue depth"),
+    _here("depth_mean", "Mean", spanner="Queue depth"),
+    _here("depth_largest", "Largest", spanner="Queue depth"),
     _here("drained", "Emptied", "times", "Queue depth"),
 )
 
 
 def _comparisons(study: Study, experiments: Iterable[str], by: str, of: Sequence[str]) -> pd.DataFrame:
-    """Return the comparisons of some experiments, of those that the study has, one under another."""
+    """Return the comparisons of the experiments that the study has, one below the other."""
     here = [experiment for experiment in experiments if experiment in study.experiments]
     return pd.concat([study.comparison(experiment, [by], of) for experiment in here], ignore_index=True)
 
 
 def scale_table(study: Study) -> Table:
-    """Return table 1 with the queue depths of figure 2; a row for each number of writes between two fsync."""
+    """Return table 1 with the queue depths of figure 2, with a row per number of writes between two fsync."""
     quartiles = ["queue depth first quartile", "queue depth median", "queue depth third quartile"]
     data = study.comparison("scale", ["fsync"], ["workload duration", "maximum request size", *quartiles])
     columns = [
-        _fsync(),
-        _here("duration_s", "Here", "s", "Duration"),
-        _published("duration_s", "s", "Duration"),
-        _here("largest_write_kib", "Here", "KiB", "Largest write"),
-        _published("largest_write_kib", "KiB", "Largest write"),
-        _here("depth_first_quartile", "First quartile", over="Queue depth"),
-        _here("depth_median", "Median", over="Queue depth"),
-        _here("depth_third_quartile", "Third quartile", over="Queue depth"),
+        _FSYNC,
+        *_here_and_published("duration_s", "s", "Duration"),
+        *_here_and_published("largest_write_kib", "KiB", "Largest write"),
+        _here("depth_first_quartile", "First quartile", spanner="Queue depth"),
+        _here("depth_median", "Median", spanner="Queue depth"),
+        _here("depth_third_quartile", "Third quartile", spanner="Queue depth"),
     ]
     return Table(data, tuple(columns), "study")
 
 
 def file_system_table(study: Study) -> Table:
-    """Return what file systems make of the same writes with fsync: a row for each, with both write amplifications.
+    """Return the table of writes with fsync on several file systems, with a row per file system.
 
-    That of the file system is what it wrote to the drive over what the program wrote to its files.
+    The write amplification of a file system is what it wrote to the drive, divided by what the program wrote to its
+    files.
     """
     of = ["workload duration", "written", "flushes", "median write", "write amplification"]
     data = _comparisons(study, _FILE_SYSTEMS, "fsync", of)
@@ -285,25 +300,25 @@ def file_system_table(study: Study) -> Table:
         file_system_amplification=data["written_mib_mean"] / _PROGRAM_MIB,
     )
     columns = [
-        Column(("file_system",), "File system", right=False),
+        Column(("file_system",), "File system", align_right=False),
         _here("duration_s", "Duration", "s"),
         _here("written_mib", "Written", "MiB", "To the drive"),
         _here("median_write_kib", "Median write", "KiB", "To the drive"),
         _here("flushes", "Flushes", "times", "To the drive"),
-        Column(("file_system_amplification",), "File system", fixed(2), over="Write amplification"),
-        Column(("write_amplification_mean",), "Drive", fixed(2), over="Write amplification"),
+        Column(("file_system_amplification",), "File system", fixed_decimals(2), spanner="Write amplification"),
+        Column(("write_amplification_mean",), "Drive", fixed_decimals(2), spanner="Write amplification"),
     ]
     return Table(data, tuple(columns), "study")
 
 
 def loop_table(study: Study) -> Table:
-    """Return what it changes whether programs wait for the drive that is measured: a row for each workload and way."""
+    """Return the table of closed and open loops, with a row for each workload and drive that programs waited for."""
     of = ["workload duration", "write latency", "queue depth", "largest queue depth", "times drained"]
     data = _comparisons(study, _LOOPS, "fsync", of).sort_values("fsync", kind="stable", ignore_index=True)
     data = data.assign(loop=data["study"].map(_LOOPS))
     columns = [
-        _fsync(once=True),
-        Column(("loop",), "The programs waited for", right=False),
+        _FSYNC,
+        Column(("loop",), "The programs waited for", align_right=False),
         _here("duration_s", "Duration", "s"),
         _here("write_latency_ms", "Latency of writes", "ms"),
         *_DEPTHS,
@@ -311,32 +326,37 @@ def loop_table(study: Study) -> Table:
     return Table(data, tuple(columns), "fsync")
 
 
-def told_of_loops(table: Table) -> str:
-    """Return what the replays of another drive's trace make of each workload, in words; ``table`` is `loop_table`."""
+def loops_text(table: Table) -> str:
+    """Return a paragraph that compares replays of another drive's trace with the programs themselves.
+
+    Args:
+        table: The table of `loop_table`.
+    """
     closed, opened, untimed = (table.data[table.data["loop"] == name].set_index("fsync") for name in _LOOPS.values())
     sentences = []
     for fsync in closed.index.intersection(opened.index):
         latency = opened["write_latency_ms_mean"][fsync] / closed["write_latency_ms_mean"][fsync]
         duration = opened["duration_s_mean"][fsync] / closed["duration_s_mean"][fsync]
-        workload = f"fsync after every {fsync}" if fsync else "no fsync"
+        workload = f"fsync after every {fsync} writes" if fsync else "no fsync"
         without = ""
         if fsync in untimed.index:
-            times_as_long = untimed["duration_s_mean"][fsync] / closed["duration_s_mean"][fsync]
-            without = f" Without its times it takes {times_as_long:.2f} times as long."
+            ratio = untimed["duration_s_mean"][fsync] / closed["duration_s_mean"][fsync]
+            without = f" Without the times of the trace, the replay takes {ratio:.2f} times as long."
         sentences.append(
-            f"With {workload} the replay of the quicker drive's trace takes {duration:.2f} times as long as the"
-            f" programs did, and a write {latency:.0f} times as long.{without}"
+            f"With {workload}, the replay of the faster drive's trace takes {duration:.2f} times as long as the"
+            f" programs did, and a write takes {latency:.0f} times as long.{without}"
         )
     return " ".join(sentences)
 
 
 def rule_table(study: Study) -> Table:
-    """Return what breaking each of the three rules costs: a row for each rule and drive.
+    """Return the table of the cost of breaking each of the three rules, with a row per rule and drive.
 
-    Of the source's drives these are the ones whose durations it prints.
+    Of the source's drives, those with published durations are included.
 
-    Columns of the data: rule, drive, follows_s and breaks_s (durations), cost (the second over the first), measure (a
-    quantity), follows and breaks (its values).
+    Returns:
+        A table whose data have the columns rule, drive, follows_s and breaks_s (durations), cost (breaks_s over
+        follows_s), measure (a quantity), follows and breaks (values of the quantity).
     """
     rows = []
     for rule, quantity, pairs, follows, breaks in _RULES:
@@ -350,32 +370,32 @@ def rule_table(study: Study) -> Table:
                 for name, value in level.items():
                     cells = cells[cells[name] == value]
                 sides.append(cells.set_index("drive"))
-            column = f"{quantities.get(quantity).column}_mean"
+            column = f"{quantities.get_quantity(quantity).column}_mean"
             timed = sides[0].index[sides[0]["published_duration_s"].notna()]
             for drive in timed if len(timed) else sides[0].index:
-                (follows_s, its), (breaks_s, others) = (side.loc[drive, ["duration_s_mean", column]] for side in sides)
-                rows.append((rule, drive, follows_s, breaks_s, breaks_s / follows_s, quantity, its, others))
+                (follows_s, kept), (breaks_s, broken) = (side.loc[drive, ["duration_s_mean", column]] for side in sides)
+                rows.append((rule, drive, follows_s, breaks_s, breaks_s / follows_s, quantity, kept, broken))
     names = ["rule", "drive", "follows_s", "breaks_s", "cost", "measure", "follows", "breaks"]
     columns = [
-        Column(("rule",), "Rule", right=False, once=True),
-        Column(("drive",), "Drive", right=False),
-        Column(("follows_s",), "Follows", significant, "s", "Duration"),
-        Column(("breaks_s",), "Breaks", significant, "s", "Duration"),
-        Column(("cost",), "Times as long", fixed(2)),
-        Column(("measure",), "Measured by", lambda name: quantities.get(name).label, right=False),
-        Column(("follows",), "Follows", significant, over="Value"),
-        Column(("breaks",), "Breaks", significant, over="Value"),
+        Column(("rule",), "Rule", align_right=False, hide_repeats=True),
+        Column(("drive",), "Drive", align_right=False),
+        Column(("follows_s",), "Follows", three_digits, "s", "Duration"),
+        Column(("breaks_s",), "Breaks", three_digits, "s", "Duration"),
+        Column(("cost",), "Times as long", fixed_decimals(2)),
+        Column(("measure",), "Measured by", lambda name: quantities.get_quantity(name).label, align_right=False),
+        Column(("follows",), "Follows", three_digits, spanner="Value"),
+        Column(("breaks",), "Breaks", three_digits, spanner="Value"),
     ]
     return Table(pd.DataFrame(rows, columns=names), tuple(columns), "rule")
 
 
 def mix_table(study: Study) -> Table:
-    """Return what figure 1 shows as numbers, a row for each phase of the mix on each drive."""
+    """Return the table of the data of figure 1, with a row for each phase of the mix on each drive."""
     quantities = ["workload duration", "queue depth", "largest queue depth", "times drained"]
-    data = _comparisons(study, [*_MIX, *_MIX_ELSEWHERE], "numjobs", quantities)
+    data = _comparisons(study, [*_MIX, *_SIMULATED_MIX], "numjobs", quantities)
     columns = [
-        Column(("drive",), "Drive", right=False, once=True),
-        Column(("rw",), "Phase", WORKLOAD_NAMES.__getitem__, right=False),
+        Column(("drive",), "Drive", align_right=False, hide_repeats=True),
+        Column(("rw",), "Phase", WORKLOAD_NAMES.__getitem__, align_right=False),
         Column(("numjobs",), "Threads"),
         _here("duration_s", "Duration", "s"),
         *_DEPTHS,
@@ -384,7 +404,7 @@ def mix_table(study: Study) -> Table:
 
 
 def locality_table(study: Study) -> Table:
-    """Return the miss ratios of figure 3, a row for each workload and size, and the durations on one of the drives."""
+    """Return the table of the miss ratios of figure 3, with durations on one drive and a row per workload and size."""
     cells = study.comparison("locality", of=["miss ratio", "workload duration"])
     keys = ["rw", "bs_bytes"]
     drives = list(dict.fromkeys(cells["drive"]))
@@ -396,86 +416,87 @@ def locality_table(study: Study) -> Table:
     wanted = cells[cells["drive"].isin(timed if len(timed) else drives[:1])]
     data = data.merge(wanted[[*keys, "duration_s_mean", "published_duration_s"]], on=keys)
     columns = [
-        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
+        _WORKLOAD,
         Column(("bs_bytes",), "Size", block_label),
         *(
-            Column((drive,), drive.rpartition("-")[2], fixed(3), over="Miss ratio, by the map in memory (%)")
+            Column(
+                (drive,),
+                drive.rpartition("-")[2],
+                fixed_decimals(3),
+                spanner="Miss ratio, by the map in memory (%)",
+            )
             for drive in drives
         ),
-        _here("duration_s", "Here", "s", "Duration"),
-        _published("duration_s", "s", "Duration"),
+        *_here_and_published("duration_s", "s", "Duration"),
     ]
     return Table(data, tuple(columns), "rw")
 
 
 def zombie_table(study: Study) -> Table:
-    """Return tables 2 and 3 with what figures 4 and 5 show as numbers, a row for each number of threads."""
+    """Return tables 2 and 3 with the data of figures 4 and 5, with a row per number of threads."""
     quantities = ["workload duration", "bandwidth", "occupied space", "valid ratio", "share of zombies"]
     names = [name for name in study.experiments if name.startswith("zombies")]
     data = _comparisons(study, names, "numjobs", quantities)
     columns = [
-        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
+        _WORKLOAD,
         Column(("numjobs",), "Threads"),
-        _here("duration_s", "Here", "s", "Duration"),
-        _published("duration_s", "s", "Duration"),
-        _here("bandwidth_mb_per_s", "Here", "MB/s", "Bandwidth"),
-        _published("bandwidth_mb_per_s", "MB/s", "Bandwidth"),
-        Column(("occupied_mean",), "Occupied", fixed(2), over="Blocks"),
-        Column(("mean_valid_ratio_mean",), "Valid ratio", fixed(2), over="Blocks"),
-        Column(("zombies_mean",), "Partly valid", fixed(2), over="Blocks"),
+        *_here_and_published("duration_s", "s", "Duration"),
+        *_here_and_published("bandwidth_mb_per_s", "MB/s", "Bandwidth"),
+        Column(("occupied_mean",), "Occupied", fixed_decimals(2), spanner="Blocks"),
+        Column(("mean_valid_ratio_mean",), "Valid ratio", fixed_decimals(2), spanner="Blocks"),
+        Column(("zombies_mean",), "Partly valid", fixed_decimals(2), spanner="Blocks"),
     ]
     return Table(data, tuple(columns), "rw")
 
 
-def schedulers(study: Study) -> pd.DataFrame:
-    """Return a row for each drive, workload and scheduler of the kernel that was recorded and has one in the model.
+def compare_schedulers(study: Study) -> pd.DataFrame:
+    """Return the bandwidths under the schedulers of the kernel and under their counterparts in the model.
 
-    Columns: drive, rw, scheduler, modelled (the model's), bandwidth_mb_per_s of the kernel, modelled_mb_per_s, and
-    difference_percent, of the model's from the kernel's.
+    Returns:
+        A row for each drive, workload and scheduler of the kernel. Columns: drive, rw, scheduler, modelled (the
+        scheduler of the model), bandwidth_mb_per_s (kernel), modelled_mb_per_s, and difference_percent (of the model
+        from the kernel).
     """
-    model = pd.concat(
-        [study.summary(name, ["set_scheduler"]) for name in study.experiments if name.startswith(_MODEL)],
-        ignore_index=True,
-    )
-    found = [
+    models = [study.summary(name, ["set_scheduler"]) for name in study.experiments if name.startswith(_MODEL)]
+    model = pd.concat(models, ignore_index=True).rename(columns={"set_scheduler": "modelled"})
+    kernels = [
         study.summary(name).assign(scheduler=name.removeprefix(_KERNEL))
         for name in study.experiments
         if name.startswith(_KERNEL)
     ]
-    kernel = pd.concat(found, ignore_index=True)
-    kernel = kernel.assign(modelled=kernel["scheduler"].map(MODELLED))
+    kernel = pd.concat(kernels, ignore_index=True)
+    kernel["modelled"] = kernel["scheduler"].map(MODELLED)
+    keys = ["drive", "rw", "modelled"]
     table = kernel[["drive", "rw", "scheduler", "modelled", "mean"]].merge(
-        model[["drive", "rw", "set_scheduler", "mean"]].rename(columns={"set_scheduler": "modelled"}),
-        on=["drive", "rw", "modelled"],
-        suffixes=("_kernel", "_model"),
+        model[[*keys, "mean"]], on=keys, suffixes=("_kernel", "_model")
     )
     table = table.rename(columns={"mean_kernel": "bandwidth_mb_per_s", "mean_model": "modelled_mb_per_s"})
-    table["difference_percent"] = 100 * (table["modelled_mb_per_s"] / table["bandwidth_mb_per_s"] - 1)
-    # a tenth of a percent is what is printed; of less no sign is left
-    table["difference_percent"] = table["difference_percent"].where(table["difference_percent"].abs() >= 0.05, 0.0)
-    return in_order(table, ["drive", "rw", "scheduler"], rw=list(WORKLOAD_NAMES), scheduler=list(MODELLED))
+    difference = 100 * (table["modelled_mb_per_s"] / table["bandwidth_mb_per_s"] - 1)
+    # differences below the printed digits are 0
+    table["difference_percent"] = difference.where(difference.abs() >= 0.05, 0.0)
+    return sort_rows(table, ["drive", "rw", "scheduler"], rw=list(WORKLOAD_NAMES), scheduler=list(MODELLED))
 
 
 def scheduler_table(found: pd.DataFrame) -> Table:
-    """Return `schedulers` as it is printed."""
+    """Return the table of the data of `compare_schedulers`."""
     columns = (
-        Column(("drive",), "Drive", right=False, once=True),
-        Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, right=False, once=True),
-        Column(("scheduler",), "Linux", right=False, over="Scheduler"),
-        Column(("modelled",), "Model", right=False, over="Scheduler"),
-        Column(("bandwidth_mb_per_s",), "Linux", significant, "MB/s", "Bandwidth"),
-        Column(("modelled_mb_per_s",), "Model", significant, "MB/s", "Bandwidth"),
-        Column(("difference_percent",), "Difference", fixed(1), "%", "Bandwidth"),
+        Column(("drive",), "Drive", align_right=False, hide_repeats=True),
+        _WORKLOAD,
+        Column(("scheduler",), "Linux", align_right=False, spanner="Scheduler"),
+        Column(("modelled",), "Model", align_right=False, spanner="Scheduler"),
+        Column(("bandwidth_mb_per_s",), "Linux", three_digits, "MB/s", "Bandwidth"),
+        Column(("modelled_mb_per_s",), "Model", three_digits, "MB/s", "Bandwidth"),
+        Column(("difference_percent",), "Difference", fixed_decimals(1), "%", "Bandwidth"),
     )
     return Table(found, columns, "rw")
 
 
-@styled()
+@report_style()
 def scheduler_figure(found: pd.DataFrame) -> Figure:
-    """Return the bandwidths of `schedulers`: a row of panels for each drive, a panel for each workload."""
+    """Return a figure of the data of `compare_schedulers`, with a row per drive and a panel per workload."""
     drives, workloads = list(dict.fromkeys(found["drive"])), list(dict.fromkeys(found["rw"]))
     of_panels = list(itertools.product(drives, workloads))
-    figure, panels = panels_figure(len(of_panels), len(workloads), 1.75, frame_inch=0.3)
+    figure, panels = figure_with_panels(len(of_panels), len(workloads), 1.75, frame_inch=0.3)
     for number, (axes, (drive, rw)) in enumerate(zip(panels, of_panels, strict=True)):
         here = found[(found["drive"] == drive) & (found["rw"] == rw)]
         places = np.arange(len(here))
@@ -491,14 +512,18 @@ def scheduler_figure(found: pd.DataFrame) -> Figure:
     return figure
 
 
-def scheduler_note(found: pd.DataFrame) -> str:
-    """Return how far the model's bandwidths lie from the kernel's, and where they do so most, in words."""
-    far = found["difference_percent"].abs()
-    within = int((far <= 10).sum())
-    worst = found.iloc[int(np.argmax(far.to_numpy()))]
+def schedulers_text(found: pd.DataFrame) -> str:
+    """Return a paragraph about the differences between the bandwidths of the model and of the kernel.
+
+    Args:
+        found: The data of `compare_schedulers`.
+    """
+    differences = found["difference_percent"].abs()
+    worst = found.iloc[int(np.argmax(differences.to_numpy()))]
+    model, kernel = (f"{three_digits(worst[name])} MB/s" for name in ("modelled_mb_per_s", "bandwidth_mb_per_s"))
     return (
-        f"Of {len(found)} bandwidths {within} are within 10 % of the kernel's, and the median difference is"
-        f" {far.median():.1f} %. The largest is that of {worst['scheduler']} on {worst['drive']}"
-        f" ({WORKLOAD_NAMES[worst['rw']].lower()}): the model's {worst['modelled']} has"
-        f" {significant(worst['modelled_mb_per_s'])} MB/s and the kernel {significant(worst['bandwidth_mb_per_s'])}."
+        f"{int((differences <= 10).sum())} of {len(found)} bandwidths of the model are within 10 % of the kernel's, and"
+        f" the median difference is {differences.median():.1f} %. The largest difference is that of"
+        f" {worst['scheduler']} on {worst['drive']} ({WORKLOAD_NAMES[worst['rw']].lower()}): {model} with"
+        f" {worst['modelled']} of the model, {kernel} with the kernel."
     )

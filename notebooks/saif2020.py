@@ -1,4 +1,4 @@
-"""The gap between random and sequential access: the numbers and findings that the report tells of RR-9319."""
+"""Numbers and findings of RR-9319 for the report: the gap between random and sequential access."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,70 +6,73 @@ from typing import Any
 import pandas as pd
 
 from iopatterns.analysis import report_tables
-from iopatterns.analysis.report_tables import drive_label
-from iopatterns.analysis.statistics import direction, random_to_sequential
+from iopatterns.analysis.statistics import random_to_sequential_ratios, ratio_verdict
 from iopatterns.analysis.tables import block_label
 from iopatterns.base.units import format_size
 from iopatterns.study import Study, block_labels
 
-# The levels, beside drive and block size, at which the report tells the gap of each experiment
-_GAPS: dict[str, tuple[str, ...]] = {"block-size": (), "concurrency": ("numjobs",), "read-ahead": ("set_DRA",)}
+# For each experiment, the factors at whose levels the report gives the gap, besides drive and block size
+_GAP_FACTORS: dict[str, tuple[str, ...]] = {
+    "block-size": (),
+    "concurrency": ("numjobs",),
+    "read-ahead": ("set_DRA",),
+}
 
 
-def numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, limit: str) -> dict[str, Any]:
-    """Return the numbers of the report's text, as JSON has them.
+def report_numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, limit: str) -> dict[str, Any]:
+    """Return the numbers of the report's text, ready for JSON.
 
-    ``initial`` and ``ratios`` are summary and ratios of the experiment of that name; ``limit`` is the id of the
-    published limit of the difference between sequential and random writes, in MB/s.
+    Args:
+        study: The study.
+        initial: The summary of the initial experiment.
+        ratios: The ratios of the initial experiment.
+        limit: The id of the published limit (MB/s) of the difference between sequential and random writes.
     """
     limit_mb_per_s = float(study.values.loc[study.values["id"] == limit, "value"].iloc[0])
     source = study.published("initial")
-    source_ratios = random_to_sequential(source, ["drive_key", "bs_bytes"], "value")
+    source_ratios = random_to_sequential_ratios(source, ["drive_key", "bs_bytes"], "value")
     reads = source_ratios[source_ratios["operation"] == "read"]
     halved = reads[reads["drive_key"].isin(["px05smb040", "c400"])]
-    writes = source_ratios[source_ratios["operation"] == "write"]
-    gap = _widest(writes)
+    gap = _widest_gap(source_ratios[source_ratios["operation"] == "write"])
     return {
         "facts": study.facts(),
         "initial_block_sizes": block_labels(initial["bs_bytes"]),
         "jobs": sorted(int(jobs) for jobs in set(study.rows("concurrency")["numjobs"])),
         "margins_percent": {
-            "settings": 100 * report_tables.MARGIN,
+            "settings": 100 * report_tables.SETTING_MARGIN,
             "schedulers": 100 * report_tables.SCHEDULER_MARGIN,
         },
-        "drives": [_drive_numbers(drive, initial, ratios, limit_mb_per_s) for drive in dict.fromkeys(initial["drive"])],
-        "gaps": {name: _gaps(study, name, by) for name, by in _GAPS.items()},
+        "drives": [_drive_numbers(drive, initial, ratios, limit_mb_per_s) for drive in initial["drive"].unique()],
+        "gaps": {name: _gaps(study, name, by) for name, by in _GAP_FACTORS.items()},
         "published": {
             "block_sizes": block_labels(source["bs_bytes"]),
-            "drives": [drive_label(key) for key in dict.fromkeys(source["drive_key"])],
+            "drives": [key.upper() for key in source["drive_key"].unique()],
             "read_ratio_smallest": reads["ratio"].min(),
             "read_ratio_largest": reads["ratio"].max(),
             "halved_read_ratio_smallest": halved["ratio"].min(),
             "halved_read_ratio_largest": halved["ratio"].max(),
             "write_gap_limit_mb_per_s": limit_mb_per_s,
-            "write_gap": _gap_numbers(gap, limit_mb_per_s) | {"drive": drive_label(gap["drive_key"])},
+            "write_gap": _gap_numbers(gap, limit_mb_per_s) | {"drive": gap["drive_key"].upper()},
         },
     }
 
 
 def _gaps(study: Study, experiment: str, by: Sequence[str]) -> list[dict[str, Any]]:
-    """Return random over sequential bandwidth at each level of an experiment, and the two bandwidths in MB/s."""
-    summary = study.summary(experiment, by)
+    """Return random and sequential bandwidth (MB/s) and their ratio at each level of an experiment."""
     found = []
-    for _, rows in summary.groupby(["drive", "bs_bytes", *by], sort=False):
+    for _, rows in study.summary(experiment, by).groupby(["drive", "bs_bytes", *by], sort=False):
         means = dict(zip(rows["rw"], rows["mean"], strict=True))
-        key = rows.iloc[0]
+        cell = rows.iloc[0]
         for operation in ("read", "write"):
             if not {operation, f"rand{operation}"} <= set(means):
                 continue
             sequential, random = float(means[operation]), float(means[f"rand{operation}"])
-            levels = {name.removeprefix("set_"): key[name] for name in by}
             found.append(
                 {
-                    "drive": key["drive"],
-                    "bs_bytes": key["bs_bytes"],
-                    "block_size": block_label(int(key["bs_bytes"])),
-                    **levels,
+                    "drive": cell["drive"],
+                    "bs_bytes": cell["bs_bytes"],
+                    "block_size": block_label(int(cell["bs_bytes"])),
+                    **{name.removeprefix("set_"): cell[name] for name in by},
                     "operation": operation,
                     "random_to_sequential": random / sequential,
                     "sequential_mb_per_s": sequential,
@@ -79,56 +82,54 @@ def _gaps(study: Study, experiment: str, by: Sequence[str]) -> list[dict[str, An
     return found
 
 
-def findings(study: Study, ratios: pd.DataFrame) -> list[str]:
-    """Return what came out of the initial experiment, and which settings were not taken, as lines of Markdown."""
+def findings(study: Study, ratios: pd.DataFrame) -> str:
+    """Return the ratios of the initial experiment and the settings that were not taken, as a Markdown list."""
     lines = []
     for row in ratios.sort_values(["drive", "operation", "bs_bytes"], kind="stable").to_dict("records"):
-        where = f"{row['drive']}, {row['operation']}, {block_label(row['bs_bytes'])}"
-        value = f"{row['ratio']:.2f} of sequential (interval {row['low']:.2f} to {row['high']:.2f})"
-        lines.append(f"- {where}: random is {value}: {direction(row['low'], row['high'])}")
+        lines.append(
+            f"- {row['drive']}, {row['operation']}, {block_label(row['bs_bytes'])}: random access has"
+            f" {row['ratio']:.2f} of the sequential bandwidth (interval {row['low']:.2f} to {row['high']:.2f}):"
+            f" {ratio_verdict(row['low'], row['high'])}"
+        )
     for step in study.left_out():
         lines.append(f"- {step['drive']}, {step['setting']}={step['wanted']}: {step['outcome']}, {step['reason']}")
-    return lines
+    return "\n".join(lines)
 
 
 def _drive_numbers(drive: str, initial: pd.DataFrame, ratios: pd.DataFrame, limit_mb_per_s: float) -> dict[str, Any]:
-    cells, shape = initial[initial["drive"] == drive], ratios[ratios["drive"] == drive]
-    writes = shape[shape["operation"] == "write"]
+    cells, of_drive = initial[initial["drive"] == drive], ratios[ratios["drive"] == drive]
+    writes = of_drive[of_drive["operation"] == "write"]
     return {
         "name": drive,
         "cells": {
-            f"{row['rw']}_{format_size(row['bs_bytes'])}": _cell_numbers(row) for row in cells.to_dict("records")
+            f"{row['rw']}_{format_size(row['bs_bytes'])}": {
+                "bandwidth_mean_mb_per_s": row["mean"],
+                "bandwidth_low_mb_per_s": row["low"],
+                "bandwidth_high_mb_per_s": row["high"],
+                "cv_percent": 100 * row["cv"],
+                "executions": row["executions"],
+                "iodepth_reached": row["iodepth_reached"],
+            }
+            for row in cells.to_dict("records")
         },
-        "ratios": [_ratio_numbers(row) for row in shape.sort_values(["operation", "bs_bytes"]).to_dict("records")],
-        "write_gap": None if writes.empty else _gap_numbers(_widest(writes), limit_mb_per_s),
+        "ratios": [
+            {
+                "block_size": block_label(row["bs_bytes"]),
+                "operation": row["operation"],
+                "random_is": ratio_verdict(row["low"], row["high"]),
+                "random_to_sequential": row["ratio"],
+                "random_to_sequential_low": row["low"],
+                "random_to_sequential_high": row["high"],
+            }
+            for row in of_drive.sort_values(["operation", "bs_bytes"]).to_dict("records")
+        ],
+        "write_gap": None if writes.empty else _gap_numbers(_widest_gap(writes), limit_mb_per_s),
     }
 
 
-def _widest(ratios: pd.DataFrame) -> dict[Any, Any]:
+def _widest_gap(ratios: pd.DataFrame) -> dict[Any, Any]:
     """Return the row with the largest difference between sequential and random bandwidth."""
     return max(ratios.to_dict("records"), key=lambda row: abs(row["gap"]))
-
-
-def _cell_numbers(row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {
-        "bandwidth_mean_mb_per_s": row["mean"],
-        "bandwidth_low_mb_per_s": row["low"],
-        "bandwidth_high_mb_per_s": row["high"],
-        "cv_percent": 100 * row["cv"],
-        "executions": row["executions"],
-        "iodepth_reached": row["iodepth_reached"],
-    }
-
-
-def _ratio_numbers(row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {
-        "block_size": block_label(row["bs_bytes"]),
-        "operation": row["operation"],
-        "random_is": direction(row["low"], row["high"]),
-        "random_to_sequential": row["ratio"],
-        "random_to_sequential_low": row["low"],
-        "random_to_sequential_high": row["high"],
-    }
 
 
 def _gap_numbers(row: Mapping[Any, Any], limit_mb_per_s: float) -> dict[str, Any]:

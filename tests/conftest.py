@@ -1,4 +1,4 @@
-"""Fixtures of all layers: a place on a real disk, a copy of the project, and a small cell's specification."""
+"""Fixtures of all layers of tests."""
 
 import contextlib
 import os
@@ -11,11 +11,11 @@ import hypothesis
 import pytest
 import skipped
 from patience import bounded
-from support import ROOT, Project, cell_on_a_file, copy_project
+from support import ROOT, Project, copy_project, file_cell
 
 from iopatterns.base import host_state
 
-# How long an example takes is no fact about what is tested, and on a busy machine it may be long
+# the time of an example depends on the load of the machine
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
@@ -25,39 +25,44 @@ hypothesis.settings.load_profile("any machine")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many run tests at once: two more than there are cores, for some tests mostly wait; six at most."""
+    """Return the number of workers: processors plus two, at most six.
+
+    Some tests mostly wait.
+    """
     return min(len(os.sched_getaffinity(0)), 4) + 2
 
 
-# Which tests take longest, the longest first: of several workers none then ends long after the others. Those of Slurm
-# wait for most of their time, and go beside those that want a processor.
-SLOWEST = ("workflow/test_slurm.py", "guest", "workflow", "studies", "native", "attacks", "notebooks", "drives")
+# Folders and files with the slowest tests first, so that all workers finish at about the same time. The tests of Slurm
+# mostly wait, and run beside tests that need a processor.
+SLOWEST_FIRST = ("workflow/test_slurm.py", "guest", "workflow", "studies", "native", "attacks", "notebooks", "drives")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the slowest first; within a folder the order stays."""
+    """Run the slowest tests first. Within a folder, the order remains."""
 
     def turn(item: pytest.Item) -> int:
         path = os.path.relpath(item.path, ROOT / "tests")
-        return next((number for number, start in enumerate(SLOWEST) if path.startswith(start)), len(SLOWEST))
+        return next(
+            (number for number, start in enumerate(SLOWEST_FIRST) if path.startswith(start)), len(SLOWEST_FIRST)
+        )
 
     items.sort(key=turn)
 
 
-# Attacks end in bounded time: each test, and each of its fixtures, by itself
+# Limit for each attack, and for each of its fixtures
 ATTACK_LIMIT_S = 300
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    """Bound what an attack prepares."""
+    """Limit the time of the fixtures of an attack."""
     with _bounded(item):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Bound the attack itself."""
+    """Limit the time of an attack."""
     with _bounded(item):
         return (yield)
 
@@ -68,35 +73,35 @@ def _bounded(item: pytest.Item) -> contextlib.AbstractContextManager[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was skipped, and what would enable it."""
-    reasons = []
-    for report in terminalreporter.stats.get("skipped", []):
-        if isinstance(report.longrepr, tuple):
-            reasons.append(report.longrepr[2].removeprefix("Skipped: "))
-    lines = skipped.summary(reasons)
+    """Print which tests were skipped, and what is needed to run them."""
+    reports = [report.longrepr for report in terminalreporter.stats.get("skipped", [])]
+    lines = skipped.summary([each[2].removeprefix("Skipped: ") for each in reports if isinstance(each, tuple)])
     if lines:
-        terminalreporter.section("what was skipped, and what would enable it")
+        terminalreporter.section("skipped tests, and what is needed to run them")
         for line in lines:
             terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def host_state_folder() -> Iterator[Path]:
-    """A folder of this test run's own for what is kept of the host's disks, in place of /var/lib/iopatterns."""
+    """Use a temporary folder for the state of disks."""
     with tempfile.TemporaryDirectory(prefix="iopatterns-state-") as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(host_state.VARIABLE, folder)
+        patch.setenv(host_state.STATE_VARIABLE, folder)
         yield Path(folder)
 
 
 @pytest.fixture
 def disk_folder() -> Iterator[Path]:
-    """An empty folder on the disk that holds the checkout: /tmp may be memory, on which no drive is measured."""
+    """Yield an empty folder on the disk of the checkout.
+
+    /tmp may be in memory.
+    """
     yield from _folder_on_disk()
 
 
 @pytest.fixture(scope="module")
 def module_disk_folder() -> Iterator[Path]:
-    """Like `disk_folder`, for all tests of a module."""
+    """Yield a folder as `disk_folder` does, for all tests of a module."""
     yield from _folder_on_disk()
 
 
@@ -109,11 +114,11 @@ def _folder_on_disk() -> Iterator[Path]:
 
 @pytest.fixture
 def project(disk_folder: Path) -> Project:
-    """A fresh copy of the project."""
+    """Return a fresh copy of the project."""
     return copy_project(disk_folder / "project")
 
 
 @pytest.fixture
 def specification(disk_folder: Path) -> Any:
-    """The specification of a short random read of a small file in `disk_folder`."""
-    return cell_on_a_file(disk_folder)
+    """Return the specification of a short random read of a small file."""
+    return file_cell(disk_folder)

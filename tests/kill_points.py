@@ -1,4 +1,7 @@
-"""Signals at random moments of measuring a disk, and whether it is then as it was. As a program it runs in guests."""
+"""Send signals at random times of a measurement, and check the disk.
+
+Guests run this module as a program.
+"""
 
 import functools
 import json
@@ -11,24 +14,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from measurements import describe_drive, raw_files, start
 from patience import communicate, wait_for
-from support import processes_with
+from support import processes_matching
 
 from iopatterns.measuring import machine
-from iopatterns.measuring.tuning import journal, queue
-from iopatterns.raw import cells
-from iopatterns.raw.sidecars import read_sidecar
+from iopatterns.measuring.tuning import journal, queue_settings
+from iopatterns.raw.metadata_files import read_metadata
 
 
 def _none_with(text: str) -> bool:
     """Return whether no process has this text in its command line."""
-    return not processes_with(text)
+    return not processes_matching(text)
 
 
 @dataclass
 class Lab:
-    """A disk with settings of its user, ``found``, and the folder of a project in which a cell changes all of them."""
+    """A disk, and a project with a cell that changes the disk's settings.
+
+    Attributes:
+        device: The node of the disk.
+        folder: The project.
+        entry: The entry of the disk in config/drives.yaml.
+        cell: The specification of the cell.
+        found: The settings of the disk before.
+    """
 
     device: Path
     folder: Path
@@ -37,11 +47,10 @@ class Lab:
     found: dict[str, str]
 
     def set_up(self) -> None:
-        """Have the disk as its user has it, and the project know it."""
-        (self.folder / "config").mkdir(parents=True, exist_ok=True)
-        (self.folder / "config/drives.yaml").write_text(yaml.safe_dump({self._name: self.entry}))
+        """Set the settings in ``found``, and write config/drives.yaml."""
+        describe_drive(self.folder, self.entry, self._name)
         for name, value in self.found.items():
-            if name in queue.SETTINGS:
+            if name in queue_settings.QUEUE_SETTINGS:
                 self._attribute(name).write_text(value)
         assert self.settings() == self.found
 
@@ -56,47 +65,46 @@ class Lab:
         return {name: self._present(name) for name in self.found}
 
     def _present(self, name: str) -> str:
-        if name in queue.SETTINGS:
-            return str(queue.present(self._attribute(name)))
-        # its exit status is not 0 on drives that save no values
+        if name in queue_settings.QUEUE_SETTINGS:
+            return str(queue_settings.attribute_value(self._attribute(name)))
+        # the exit status is not 0 for drives that save no values
         asked = subprocess.run(["sdparm", f"--get={name}", self.device], capture_output=True, text=True, check=False)
         return next(line.split()[1] for line in asked.stdout.splitlines() if line.startswith(name))
 
     def raws(self, point: str) -> list[Path]:
-        folder = self.folder / f"raw-{point}/{self._name}/study/x-{cells.digest(self.cell)[:8]}"
-        return [folder / f"{execution:02d}.json" for execution in (1, 2)]
+        return raw_files(self.folder / point, self.cell, 2)
 
     def start(self, point: str) -> "subprocess.Popen[str]":
-        """Start measuring; the process holds the disk when this returns, and has changed nothing yet, or little."""
-        raws = [str(raw.relative_to(self.folder)) for raw in self.raws(point)]
-        words = ["measure", "--specification", json.dumps(self.cell), *raws]
-        command = [sys.executable, "-m", "iopatterns", *words]
-        process = subprocess.Popen(command, cwd=self.folder, stderr=subprocess.PIPE, text=True)
+        """Start measuring; return once the process holds the lock of the disk."""
+        process = start(self.folder, self.cell, self.raws(point))
         while process.poll() is None and not _holds_a_lock(process.pid):
             time.sleep(0.001)
         return process
 
     @functools.cached_property
     def lasts_s(self) -> float:
-        """For how many seconds the disk is held by a measurement that nothing disturbs."""
+        """For how many seconds an undisturbed measurement holds the disk."""
         lasts_s = self.run("undisturbed")
         assert self.check_raw_files("undisturbed") == 2
         return lasts_s
 
     def run(self, point: str) -> float:
-        """Measure without being disturbed, and return for how many seconds the disk was held."""
+        """Measure undisturbed; return for how many seconds the disk was held."""
         process = self.start(point)
         started = time.monotonic()
-        _, said = communicate(process, 60)
-        assert process.returncode == 0, said
+        _, printed = communicate(process, 60)
+        assert process.returncode == 0, printed
         return time.monotonic() - started
 
     def check_raw_files(self, point: str) -> int:
-        """Return how many raw files there are; each is whole, and was measured on the disk as its user had it."""
+        """Return the number of raw files; require that they are complete.
+
+        Each must have started from the settings ``found``.
+        """
         there = [raw for raw in self.raws(point) if raw.exists()]
         for raw in there:
             assert json.loads(raw.read_text())["jobs"]
-            first, *_ = read_sidecar(raw)["tuning"]  # what comes later may start from what the first brings
+            first, *_ = read_metadata(raw)["tuning"]  # later settings may depend on the first
             assert str(first["before"]) == self.found[first["setting"]]
         return len(there)
 
@@ -107,9 +115,9 @@ def _holds_a_lock(process: int) -> bool:
 
 
 def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
-    """Measure so many times, each time with a signal at a moment of its own, spread over all that is done.
+    """Send a signal to ``points`` measurements, each at another time.
 
-    After SIGKILL, `iopatterns restore` puts settings back, or the next measurement, by turns.
+    After SIGKILL, `iopatterns restore` and the next measurement restore the settings by turns.
     """
     chance = random.Random(f"{number.name} {lab.device}")
     for turn in range(1, points + 1):
@@ -118,10 +126,10 @@ def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
         process = lab.start(point)
         time.sleep(delay_s)
         process.send_signal(number)
-        _, said = communicate(process, 20)
-        told = f"{number.name}, point {turn} of {points}, status {process.returncode}: {said}"
-        assert "Traceback" not in said, told
-        assert process.returncode in {0, -number, 128 + number}, told  # 0 and -N: it had all but ended
+        _, printed = communicate(process, 20)
+        context = f"{number.name}, point {turn} of {points}, status {process.returncode}: {printed}"
+        assert "Traceback" not in printed, context
+        assert process.returncode in {0, -number, 128 + number}, context  # 0 and -N: it was about to end
         if number == signal.SIGKILL:
             before = lab.check_raw_files(point)
             if turn % 2:
@@ -129,21 +137,21 @@ def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
                 subprocess.run(words, cwd=lab.folder, capture_output=True, check=True)
             else:
                 lab.run(point)
-                assert lab.check_raw_files(point) == 2, told
-            assert before <= lab.check_raw_files(point), told
-        assert lab.settings() == lab.found, told
-        assert not journal.paths(journal.present_disk(lab.device.name)), told
-        output = f"--output={lab.raws(point)[0].parent.relative_to(lab.folder)}"
-        if number == signal.SIGKILL:  # one that is killed takes a moment to be gone
-            wait_for(functools.partial(_none_with, output), 5, otherwise=told)
-        assert not processes_with(output), told
+                assert lab.check_raw_files(point) == 2, context
+            assert before <= lab.check_raw_files(point), context
+        assert lab.settings() == lab.found, context
+        assert not journal.journal_paths(journal.connected_disk(lab.device.name)), context
+        output = f"--output={lab.raws(point)[0].parent}"
+        if number == signal.SIGKILL:  # a killed fio does not disappear at once
+            wait_for(functools.partial(_none_with, output), 5, otherwise=context)
+        assert not processes_matching(output), context
         lab.check_raw_files(point)
 
 
-if __name__ == "__main__":  # a device, a folder, a description of a lab as JSON, signals and how many points each has
+if __name__ == "__main__":  # arguments: device, folder, lab as JSON, and SIGNAL=POINTS
     device, folder, described, *shots = sys.argv[1:]
     about = json.loads(described)
-    known = {"path": device, "serial": machine.disk(Path(device))["serial"]}
+    known = {"path": device, "serial": machine.disk_facts(Path(device))["serial"]}
     about["cell"]["drive"] |= known
     about["entry"] |= {**known, "destroy": known["serial"]}
     lab = Lab(Path(device), Path(folder), **about)

@@ -1,8 +1,7 @@
-"""Runs programs under `twin linux`, for tests: skips them where its kernel has not been built."""
+"""Helpers that run programs with `twin linux`; tests are skipped if its kernel is not built."""
 
 import csv
 import io
-import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -12,17 +11,17 @@ from typing import Any
 import patience
 import pytest
 from support import ROOT
-from twins import TWIN
+from twins import TWIN, json_of
 
 KERNEL = ROOT / ".linux/linux"
 needs_kernel = pytest.mark.skipif(not KERNEL.exists(), reason="no kernel for `twin linux`: ./reproduce.sh linux")
-# A drive small enough that making a file system on it takes no time
+# a small drive, on which creating a file system is fast
 SMALL = ("--set", "capacity.size=4GiB")
 FIO = ("fio", "--name=job", "--bs=4k", "--randrepeat=0", "--randseed=7", "--eta=never", "--output-format=json")
 
 
 def let_others_in(path: Path) -> None:
-    """Let other users go to what is in a folder of ours; started by root, a guest is one of them."""
+    """Give other users access to a folder. A guest that root starts runs as another user."""
     for folder in (path, *path.parents):
         if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
             folder.chmod(folder.stat().st_mode | 0o055)
@@ -32,9 +31,15 @@ def linux(
     *words: str, model: str = "px05smb040", timeout_s: float = 120, environment: Mapping[str, str] | None = None,
     within: Sequence[str] = (), **how: Any,
 ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-    """Run `twin linux OPTIONS MODEL -- COMMAND`; ``words`` are the options, ``--`` and the command.
+    """Run `twin linux OPTIONS MODEL -- COMMAND`.
 
-    ``within`` is a program that runs what it is given behind its own options.
+    Args:
+        words: The options, ``--`` and the command.
+        model: The model.
+        timeout_s: Time limit on an idle machine.
+        environment: Additional environment variables.
+        within: A program, with its arguments, that runs the command given after them.
+        how: Arguments of `subprocess.Popen`.
     """
     place = words.index("--")
     argv = [*within, *TWIN, "linux", *SMALL, *words[:place], model, *words[place:]]
@@ -43,22 +48,21 @@ def linux(
 
 
 def shell(script: str, *options: str, **how: Any) -> subprocess.CompletedProcess[str]:
-    """Run a script of the shell so, which must succeed."""
+    """Run a shell script, which must succeed, with `twin linux`."""
     done = linux(*options, "--", "sh", "-ec", script, **how)
     assert done.returncode == 0, done.stderr
     return done
 
 
 def fio(*words: str, options: tuple[str, ...] = (), **how: Any) -> dict[str, Any]:
-    """Run fio so, and return the first of its jobs."""
+    """Run fio, which must succeed, with `twin linux`; return its first job."""
     done = linux(*options, "--", *FIO, *words, **how)
     assert done.returncode == 0, done.stderr
-    text = done.stdout
-    job: dict[str, Any] = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]["jobs"][0]
+    job: dict[str, Any] = json_of(done.stdout)["jobs"][0]
     assert job["error"] == 0
     return job
 
 
 def rows(trace: Path) -> list[dict[str, str]]:
-    """Return the rows of a trace."""
+    """Return the rows of a trace in CSV."""
     return list(csv.DictReader(io.StringIO(trace.read_text())))

@@ -1,4 +1,4 @@
-"""Loop devices for tests: block devices of the real kernel on files of their own, made and undone as root."""
+"""Loop devices for tests: block devices of the kernel on files. They require root."""
 
 import contextlib
 import hashlib
@@ -12,14 +12,20 @@ import pytest
 
 
 def run(*words: str | Path) -> str:
-    """Run a command, return what it prints; CalledProcessError where it fails. Skips the test where it is missing."""
+    """Run a command; return what it prints.
+
+    The test is skipped if the command is not installed.
+    """
     if shutil.which(str(words[0])) is None:
         pytest.skip(f"{words[0]} is not installed")
     return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True).stdout.strip()
 
 
 class Loop:
-    """A loop device and the file behind it, whose path is what stands for the device's serial number."""
+    """A loop device and the file behind it.
+
+    The path of the file is the serial number of the device.
+    """
 
     def __init__(self, device: str, image: Path) -> None:
         self.device = Path(device)
@@ -35,7 +41,7 @@ class Loop:
         return text[text.index("[") + 1 : text.index("]")]
 
     def checksum(self) -> str:
-        """Return the SHA-256 of what is on it."""
+        """Return the SHA-256 of the content."""
         with open(self.image, "rb") as file:
             os.fsync(file.fileno())
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -43,7 +49,10 @@ class Loop:
 
 @contextlib.contextmanager
 def loop_device(folder: Path, name: str = "disk", size_mib: int = 64, *options: str) -> Iterator[Loop]:
-    """Yield a loop device on a new file; the test is skipped, with the reason, where none can be made."""
+    """Yield a loop device on a new file.
+
+    The test is skipped, with the reason, if none can be made.
+    """
     image = folder / name
     image.touch()
     os.truncate(image, size_mib * 2**20)
@@ -59,7 +68,7 @@ def loop_device(folder: Path, name: str = "disk", size_mib: int = 64, *options: 
 
 @contextlib.contextmanager
 def undone(*words: str | Path) -> Iterator[None]:
-    """Run a command when the context ends."""
+    """Run a command on exit."""
     try:
         yield
     finally:

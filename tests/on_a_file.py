@@ -1,4 +1,4 @@
-"""A study of the project on a real file, by configuration alone."""
+"""Measure a study of the project on a real file instead of simulated drives."""
 
 import json
 from pathlib import Path
@@ -10,12 +10,12 @@ from support import copy_project, pdf_text, shortened
 
 
 def check_on_a_file(root: Path, study: str, changed: dict[str, Any] | None = None) -> None:
-    """Fail unless a study is measured on a file, each claim that applies to one drive is judged, and a report is made.
+    """Require that a study can be measured, judged and reported on a file.
 
     Args:
-        root: The folder in which the project is laid out.
+        root: The folder for a copy of the project.
         study: The name of the study.
-        changed: The experiments that take the place of those of the grid, if any.
+        changed: The experiments that replace those of the grid, if any.
     """
     project = copy_project(root)
     grid = f"config/studies/{study}.yaml"
@@ -35,7 +35,7 @@ def check_on_a_file(root: Path, study: str, changed: dict[str, Any] | None = Non
     own = [claim for claim in card["claims"] if claim["drive"] == "scratch"]
     known = [claim for claim in own if claim["parts"]]
     assert len(own) >= 5
-    # of a real drive everything is known but what goes on in it
+    # only the internal counters of a real drive are unknown
     unknown = {claim["because"] for claim in own if claim not in known}
     assert all("which twins count and real drives do not tell" in because for because in unknown)
     of_themselves = [claim for claim in own if claim["status"] == "contradicted by the source itself"]

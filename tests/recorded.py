@@ -31,7 +31,7 @@ class Recorded:
     @cached_property
     def steps(self) -> list[TuningRecord]:
         """The settings that were asked for."""
-        return tuning_steps.read_records(recorded_file(self.name, "tuning.json"))
+        return tuning_steps.read_tuning_records(recorded_file(self.name, "tuning.json"))
 
     @cache  # noqa: B019 - there are as many as studies
     def study(self, confidence: float = 0.95, method: str = "t") -> Study:

@@ -1,10 +1,10 @@
-"""What the tests end with: how many were skipped for want of what, and the line that would enable them."""
+"""The summary of skipped tests: how many were skipped, why, and the command that would enable them."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable
 
-# Programs by whose absence a test is skipped, and the packages of envs/apt-tests.txt that have them
+# Packages of envs/apt-tests.txt, by the programs without which a test is skipped
 PACKAGES = {
     "qemu-system-x86_64": "qemu-system-x86",
     "mdadm": "mdadm",
@@ -28,16 +28,16 @@ PACKAGES = {
 
 
 def packages_of(reason: str) -> list[str]:
-    """Return the packages that a reason to skip a test asks for."""
+    """Return the packages whose absence is the reason to skip a test."""
     if not re.search(r"not installed|is missing|\bneeds\b", reason):
         return []
-    asked = reason.partition(" (apt-get install")[0]  # which names more than is missing
-    found = (package for program, package in PACKAGES.items() if re.search(rf"(?<![\w-]){program}(?![\w.-])", asked))
+    missing = reason.partition(" (apt-get install")[0]  # the command may name more packages
+    found = (package for program, package in PACKAGES.items() if re.search(rf"(?<![\w-]){program}(?![\w.-])", missing))
     return list(dict.fromkeys(found))
 
 
 def summary(reasons: Iterable[str]) -> list[str]:
-    """Return the lines that sum up why tests were skipped; none where none was."""
+    """Return the lines of the summary; none if no test was skipped."""
     by_package: Counter[str] = Counter()
     others: Counter[str] = Counter()
     for reason in reasons:

@@ -1,8 +1,8 @@
-"""A Slurm cluster for tests: munged, slurmctld and two slurmd of different names on this machine, started and stopped.
+"""A Slurm cluster for tests: munged, slurmctld and two slurmd with different names on this machine.
 
-Each daemon lives in mount and process namespaces of its own. So this machine's /etc/slurm stays as it is, a node can
-lack what another has, and a node that is killed takes all of its processes with it, as at a loss of power. The kernel
-ends every daemon when the process that started it ends, however that happens.
+Each daemon has its own mount and process namespaces. This machine's /etc/slurm is therefore unchanged, a node can lack
+files, and all processes of a killed node end, as after a loss of power. The kernel ends each daemon when the process
+that started it ends.
 """
 
 import contextlib
@@ -55,13 +55,13 @@ SchedulerParameters=sched_interval=2,bf_interval=3,sched_min_interval=100000
 {nodes}
 PartitionName=all Nodes={names} Default=YES MaxTime=INFINITE State=UP
 """
-# In a mount namespace of its own: /etc/slurm is the cluster's, and the node's own mounts are made
+# Run in a mount namespace: mount the cluster's /etc/slurm, and make the mounts of the node
 _IN_NAMESPACE = 'set -e; mount --bind "$0" /etc/slurm; eval "$1"; shift; exec "$@"'
-_NEW_ENOUGH_TO_DO_WITHOUT_CGROUPS = (23, 11)
+_FIRST_WITHOUT_CGROUPS = (23, 11)
 
 
 def require() -> None:
-    """Skip the test where no cluster can be started here."""
+    """Skip the test if no cluster can be started here."""
     missing = [program for program in _PROGRAMS if _program(program) is None]
     if missing:
         pytest.skip(f"{', '.join(missing)} not installed")
@@ -79,7 +79,7 @@ def _program(name: str) -> str | None:
 
 
 class Cluster:
-    """A running cluster, whose nodes are called as `NODES`."""
+    """A cluster with the nodes `NODES`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -99,14 +99,14 @@ class Cluster:
             names=",".join(NODES),
         )
         (folder / "etc/slurm.conf").write_text(text)
-        if _version() >= _NEW_ENOUGH_TO_DO_WITHOUT_CGROUPS:
+        if _version() >= _FIRST_WITHOUT_CGROUPS:
             (folder / "etc/cgroup.conf").write_text("CgroupPlugin=disabled\n")
         key = folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
 
     def start(self) -> None:
-        """Start all daemons; returns when the nodes are idle."""
+        """Start all daemons, and wait until the nodes are idle."""
         munged = [f"--{name}={self.folder}/munge.{name}" for name in ("socket", "pid-file", "log-file", "seed-file")]
         self._start("munged", "munged", "--foreground", "--force", f"--key-file={self.folder}/munge.key", *munged)
         wait_for((self.folder / "munge.socket").exists, otherwise="munged does not start")
@@ -116,15 +116,15 @@ class Cluster:
         wait_for(lambda: set(self.states().values()) == {"idle"}, 60, otherwise=self.logs())
 
     def start_node(self, node: str, mounts: str = "") -> None:
-        """Start a node; ``mounts`` are shell commands that change which files it sees."""
+        """Start a node. The shell commands `mounts` change which files it sees."""
         self._start(node, "slurmd", "-D", "-N", node, mounts=mounts)
 
     def kill_node(self, node: str) -> None:
-        """End a node and all its processes at once, as at a loss of power."""
+        """End a node and all its processes at once, as in a loss of power."""
         self._end(self._daemons.pop(node))
 
     def stop(self) -> None:
-        """End all daemons, the last one started first."""
+        """End all daemons in the reverse order of their start."""
         while self._daemons:
             self._end(self._daemons.popitem()[1])
 
@@ -134,25 +134,25 @@ class Cluster:
         return dict(line.split() for line in said.stdout.splitlines() if len(line.split()) == 2)
 
     def jobs(self) -> list[dict[str, str]]:
-        """Return the jobs that are known: their number, state, node and comment, which names their rule."""
+        """Return number, state, node and comment of all known jobs. The comment names the rule of a job."""
         said = self.run("squeue", "--noheader", "--states=all", "--format=%i|%T|%N|%k")
         names = ("number", "state", "node", "comment")
         return [dict(zip(names, line.split("|"), strict=True)) for line in said.stdout.splitlines()]
 
     def logs(self) -> str:
-        """Return the ends of the daemons' logs."""
+        """Return the last part of the log of each daemon."""
         logs = sorted(self.folder.glob("*.log"))
         return "\n".join(f"{path.name}:\n{path.read_text(errors='replace')[-600:]}" for path in logs)
 
     def run(
         self, *words: str | Path, timeout_s: float = 120, cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> "subprocess.CompletedProcess[str]":
-        """Run a command on the host from which jobs are submitted; standard error and output come as one text."""
+        """Run a command on the submitting host; standard output and error are one text."""
         options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         return run(self.submitting(*words), timeout_s, cwd=cwd, env=env, **options)
 
     def submitting(self, *words: str | Path) -> list[str]:
-        """Return the words that run a command on the host from which jobs are submitted."""
+        """Return the command line that runs a command on the submitting host."""
         return ["unshare", "--mount", *self._prepared(""), *map(str, words)]
 
     def _prepared(self, mounts: str) -> list[str]:
@@ -172,7 +172,7 @@ class Cluster:
             "--kill-child",
             "--mount-proc",
         ]
-        # what would be the job's, were these tests run in one
+        # without the variables of a job in which these tests may run
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLURM")}
         with open(self.folder / f"{name}.out.log", "ab") as said:
             self._daemons[name] = subprocess.Popen(
@@ -185,7 +185,7 @@ class Cluster:
             )
 
     def _end(self, daemon: "subprocess.Popen[bytes]") -> None:
-        # with the first process of its namespace all others in it end, and then the one that waits for it here
+        # if the first process of a namespace ends, all others in it end, and then the process that waits for it here
         children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children")
         for process in children.read_text().split() if daemon.poll() is None else ():
             with contextlib.suppress(ProcessLookupError):
@@ -213,9 +213,9 @@ def _free_ports(count: int) -> list[int]:
 
 @contextlib.contextmanager
 def cluster() -> Iterator[Cluster]:
-    """Yield a running cluster, and end it; the test is skipped, with the reason, where none can be started."""
+    """Yield a running cluster, and end it; skip the test if no cluster can be started."""
     require()
-    # a socket's path is a short one
+    # the path of a socket must be short
     with tempfile.TemporaryDirectory(prefix="iopatterns-slurm-") as folder:
         Path(folder).chmod(0o755)
         started = Cluster(Path(folder))

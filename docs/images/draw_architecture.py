@@ -1,7 +1,7 @@
 """Draw the architecture page's two pictures and write its tables: `python docs/images/draw_architecture.py`.
 
-The order of the layers comes from the import contract in pyproject.toml and from src/twin/CMakeLists.txt. The places
-are declared once, in `PLACES`: boxes of the drawings and rows of the tables are made of them.
+The order of the layers comes from the import contract in pyproject.toml and from src/twin/CMakeLists.txt. `PLACES`
+declares each place in the code once; the boxes of the drawings and the rows of the table refer to it.
 """
 
 import re
@@ -27,25 +27,31 @@ class Place(NamedTuple):
 _PACKAGE, _TWIN = "src/iopatterns", "src/twin"
 PLACES = {
     # ---- the life of a cell
-    "configuration": Place(f"{_PACKAGE}/configuration/config.py", "load", "tests/unit/test_config.py"),
-    "grid": Place(f"{_PACKAGE}/configuration/grid.py", "expand", "tests/unit/test_grid.py"),
-    "job": Place(f"{_PACKAGE}/workflow/batches.py", "of_study", "tests/unit/test_batches.py"),
-    "pre-write checks": Place(f"{_PACKAGE}/measuring/drives/gate.py", "Gate", "tests/drives/test_block_drive.py"),
-    "settings": Place(f"{_PACKAGE}/measuring/tuning/disk.py", "set_on_disk", "tests/guest/test_settings.py"),
-    "fio": Place(f"{_PACKAGE}/measuring/fio/command_line.py", "command", "tests/drives/test_measure.py"),
+    "configuration": Place(f"{_PACKAGE}/configuration/config.py", "load_config", "tests/unit/test_config.py"),
+    "grid": Place(f"{_PACKAGE}/configuration/grid.py", "expand_grid", "tests/unit/test_grid.py"),
+    "job": Place(f"{_PACKAGE}/workflow/batches.py", "study_batches", "tests/unit/test_batches.py"),
+    "pre-write checks": Place(
+        f"{_PACKAGE}/measuring/drives/prewrite_checks.py", "PrewriteChecks", "tests/drives/test_block_drive.py"
+    ),
+    "settings": Place(f"{_PACKAGE}/measuring/tuning/disk_settings.py", "set_on_disk", "tests/guest/test_settings.py"),
+    "fio": Place(f"{_PACKAGE}/measuring/fio/command_line.py", "fio_command_line", "tests/drives/test_measure.py"),
     "restoring": Place(
         f"{_PACKAGE}/measuring/drives/restoring.py", "restored_on_exit", "tests/attacks/test_restore.py"
     ),
     "raw file": Place(f"{_PACKAGE}/measuring/cell.py", "_keep", "tests/attacks/test_sidecars.py"),
-    "tidy table": Place(f"{_PACKAGE}/analysis/collect.py", "measurements", "tests/unit/test_quantities.py"),
-    "notebook": Place(f"{_PACKAGE}/workflow/notebooks.py", "execute", "tests/unit/test_notebook_parameters.py"),
+    "tidy table": Place(f"{_PACKAGE}/analysis/collect.py", "measurement_table", "tests/unit/test_quantities.py"),
+    "notebook": Place(
+        f"{_PACKAGE}/workflow/notebooks.py", "execute_notebook", "tests/unit/test_notebook_parameters.py"
+    ),
     "outputs": Place(f"{_PACKAGE}/analysis/outputs.py", "Outputs", "tests/unit/test_tables.py"),
-    "published": Place(f"{_PACKAGE}/analysis/published.py", "load", "tests/unit/test_published.py"),
+    "published": Place(f"{_PACKAGE}/analysis/published.py", "load_values", "tests/unit/test_published.py"),
     "judging": Place(f"{_PACKAGE}/judging/claims.py", "Judge", "tests/unit/judging/test_criteria.py"),
-    "scorecard": Place(f"{_PACKAGE}/judging/scorecard.py", "judge", "tests/unit/judging/test_claims_of_studies.py"),
+    "scorecard": Place(
+        f"{_PACKAGE}/judging/scorecard.py", "judge_study", "tests/unit/judging/test_claims_of_studies.py"
+    ),
     "paper": Place(f"{_PACKAGE}/workflow/report.py", "compile_report", "tests/unit/test_report.py"),
     # ---- the life of a request
-    "start": Place(f"{_PACKAGE}/twin/running.py", "run", "tests/twin/test_fio.py"),
+    "start": Place(f"{_PACKAGE}/twin/running.py", "run_on_twin", "tests/twin/test_fio.py"),
     "preload": Place(f"{_TWIN}/preload/file_calls.cc", "pwrite", "tests/native/preload_test.cc"),
     "clock": Place(f"{_TWIN}/clock/timeline.cc", "Timeline::hand_over", "tests/native/clock_test.cc"),
     "block layer": Place(f"{_TWIN}/host/block_layer.cc", "BlockLayer::submit", "tests/twin/test_host.py"),
@@ -55,27 +61,27 @@ PLACES = {
     "ftl": Place(f"{_TWIN}/ftl/page_ftl.cc", "PageFtl::write", "tests/native/ftl_test.cc"),
     "flash": Place(f"{_TWIN}/flash/flash.cc", "Flash::array_read", "tests/native/flash_test.cc"),
     "completion": Place(f"{_TWIN}/preload/drive_file.cc", "drive_advance", "tests/twin/test_device.py"),
-    # ---- named in the table alone
-    "cell name": Place(f"{_PACKAGE}/raw/cells.py", "digest", "tests/unit/test_grid.py"),
+    # ---- only in the table
+    "cell name": Place(f"{_PACKAGE}/raw/cells.py", "specification_digest", "tests/unit/test_grid.py"),
     "options": Place(f"{_PACKAGE}/configuration/factors.py", "_TABLE", "tests/unit/test_factors.py"),
     "criteria": Place(f"{_PACKAGE}/judging/claims.py", "Criterion", "tests/unit/judging/test_criteria.py"),
     "own time": Place(f"{_TWIN}/clock/timeline.h", "advance", "tests/native/clock_test.cc"),
     "study files": Place(f"{_PACKAGE}/configuration/study_files.py", "PLACES", "tests/workflow/test_study_commands.py"),
-    "intervals": Place(f"{_PACKAGE}/analysis/statistics.py", "interval", "tests/unit/test_statistics.py"),
+    "intervals": Place(f"{_PACKAGE}/analysis/statistics.py", "mean_interval", "tests/unit/test_statistics.py"),
     "kinds": Place(f"{_PACKAGE}/measuring/drives/__init__.py", "open_drive", "tests/unit/test_kinds.py"),
     "journal": Place(f"{_PACKAGE}/measuring/tuning/journal.py", "Journal", "tests/attacks/test_restore.py"),
     "garbage collection": Place(f"{_TWIN}/ftl/page_ftl.cc", "PageFtl::collect", "tests/native/ftl_test.cc"),
     "mode page": Place(f"{_TWIN}/scsi/scsi_target.cc", "ScsiTarget::mode_select", "tests/native/scsi_test.cc"),
 }
 
-# A box of a drawing: its title, what happens there, its place. Files that are no code have their folder in `what`.
+# A box of a drawing: title, what happens, name of the place. The text on files that are no code begins with their path.
 Box = tuple[str, str, str]
 CELL: tuple[Box, ...] = (
     ("Configuration and grid", "config/ is read and checked", "configuration"),
     ("Cell", "one combination of levels, named by a hash", "grid"),
     ("Job", "several cells of one drive, in one process", "job"),
     ("Pre-write checks", "may this drive be written? else stop", "pre-write checks"),
-    ("Tune", "settings noted, changed and read back", "settings"),
+    ("Tune", "settings recorded, changed and read back", "settings"),
     ("fio × repetitions", "each repetition with a seed of its own", "fio"),
     ("Restore", "each setting as it was, also after a crash", "restoring"),
     ("Raw file and metadata file", "data/raw/: one pair as each repetition ends", "raw file"),
@@ -99,7 +105,7 @@ REQUEST: tuple[Box, ...] = (
     ("Flash", "dies and channels: read, program, erase", "flash"),
     ("Completion", "the thread goes on at this time", "completion"),
 )
-# Where is …: the question and the places that answer it
+# The rows of the table: the question "where is …" and the places that answer it
 WHERE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("an I/O scheduler modelled?", ("scheduler",)),
     ("a claim judged?", ("criteria", "scorecard")),
@@ -125,7 +131,7 @@ WHERE: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def package_layers() -> list[str]:
-    """Return the layers of the package from top to bottom, as the import contract has them."""
+    """Return the layers of the package from top to bottom, as in the import contract."""
     with open(ROOT / "pyproject.toml", "rb") as file:
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
     layers: list[str] = next(each["layers"] for each in contracts if each.get("containers") == ["iopatterns"])
@@ -133,7 +139,7 @@ def package_layers() -> list[str]:
 
 
 def twin_folders() -> list[str]:
-    """Return the folders of src/twin in the order in which they build on each other."""
+    """Return the folders of src/twin, each after the folders whose headers it includes."""
     text = (ROOT / "src/twin/CMakeLists.txt").read_text(encoding="utf-8")
     return ["core", *re.findall(r"^twin_library\((\w+)", text, flags=re.MULTILINE), "preload"]
 
@@ -161,11 +167,15 @@ _STYLE = """
 
 
 def _text(x: float, y: float, text: str, kind: str = "", room: float = _WIDTH) -> str:
-    """Return a line of text; code has a fixed width, whatever font shows it. Raises ValueError for want of room."""
+    """Return an SVG line of text; code has the same width in every font.
+
+    Raises:
+        ValueError: The text is wider than `room`.
+    """
     advance = {"title": 9.2, "code": _CODE_ADVANCE, "layer": _CODE_ADVANCE}.get(kind, 6.9)
     width = len(text) * advance
     if width > room:
-        raise ValueError(f"{text!r} needs {width:.0f} px, and has {room:.0f}: word it shorter")
+        raise ValueError(f"{text!r} is {width:.0f} px wide, but the box has {room:.0f} px: shorten the text")
     fixed = f' textLength="{width:.1f}" lengthAdjust="spacingAndGlyphs"' if kind in {"code", "layer"} else ""
     return f'<text class="{kind}" x="{x:g}" y="{y:g}"{fixed}>{escape(text)}</text>'
 
@@ -183,7 +193,7 @@ def _box(x: float, y: float, number: int, box: Box) -> Iterator[str]:
 
 
 def _position(index: int, left: int, top: int) -> tuple[int, int]:
-    """Return where a box lies: the first `left` boxes one below the other, the others beside them."""
+    """Return the position of a box: the first `left` boxes are in the left column, the others in the right column."""
     column, row = (0, index) if index < left else (1, index - left)
     return _MARGIN + column * (_BOX_WIDTH + _GUTTER), top + row * (_BOX_HEIGHT + _GAP)
 
@@ -206,7 +216,7 @@ def _way(*points: tuple[float, float]) -> str:
 
 
 def _down(boxes: Sequence[int], left: int, top: int) -> Iterator[str]:
-    """Yield an arrow from each of some boxes to the one below it."""
+    """Yield an arrow from each given box to the box below it."""
     for index in boxes:
         x, y = _position(index, left, top)
         yield _way((x + 30, y + _BOX_HEIGHT), (x + 30, y + _BOX_HEIGHT + _GAP))
@@ -221,7 +231,7 @@ def _over(last: int, left: int, top: int) -> str:
 
 
 def _layers(heading: str, layers: Sequence[str], y: int) -> Iterator[str]:
-    """Yield the heading and, in as many lines as needed, the layers."""
+    """Yield the heading and the layers, in as many lines as needed."""
     yield _text(_MARGIN, y, heading)
     line = ""
     for layer in layers:
@@ -284,7 +294,7 @@ def request() -> str:
     return _svg(bottom + 76, "The life of a request in virtual time, from fio's call to its completion", content)
 
 
-# ---- The tables of the page
+# ---- The table of the page
 
 
 def _named(place: Place) -> str:
@@ -292,7 +302,7 @@ def _named(place: Place) -> str:
 
 
 def where() -> str:
-    """Return the table of the page that answers where something is."""
+    """Return the page's table of places in the code."""
     rows = ["| where is … | file and name | tests |", "|---|---|---|"]
     for question, names in WHERE:
         places = [PLACES[name] for name in names]
@@ -302,7 +312,7 @@ def where() -> str:
 
 
 def page(text: str) -> str:
-    """Return the text of the page with its generated table renewed."""
+    """Return the text of the page with a new table of places."""
     begin, end = "<!-- where: written by docs/images/draw_architecture.py -->\n", "<!-- end -->"
     before, _, rest = text.partition(begin)
     _, _, after = rest.partition(end)

@@ -1,4 +1,4 @@
-"""Makes `python -m iopatterns` the command line."""
+"""Entry point of `python -m iopatterns`."""
 
 from iopatterns.cli import main
 

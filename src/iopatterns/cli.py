@@ -1,4 +1,4 @@
-"""The command line `iopatterns`. Each command is a module of `iopatterns.commands`."""
+"""The program `iopatterns`. Each command is a module of `iopatterns.commands`."""
 
 from collections.abc import Sequence
 
@@ -7,39 +7,28 @@ import click
 import iopatterns
 from iopatterns.base import command_line
 
-COMMANDS = (
-    "archive",
-    "bench",
-    "calls",
-    "check",
-    "compare",
-    "factors",
-    "hosts",
-    "lab",
-    "manifest",
-    "measure",
-    "restore",
-    "scorecard",
-    "spread",
-    "study",
-    "summary",
-    "unpack",
+_COMMANDS = (
+    *("archive", "bench", "calls", "check", "compare", "factors", "hosts", "lab"),
+    *("manifest", "measure", "restore", "scorecard", "spread", "study", "summary", "unpack"),
 )
 
 
 @click.group(
-    commands=command_line.CommandModules("iopatterns.commands", COMMANDS),
+    commands=command_line.CommandModules("iopatterns.commands", _COMMANDS),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(iopatterns.__version__)
 def iopatterns_command() -> None:
     """Measure drives, and inspect results and traces.
 
-    All commands work on the project in the current folder. `snakemake --cores 1` makes the report of the project; few
-    users need more.
+    All commands work on the project in the current folder. Most users only need `snakemake --cores 1`, which measures
+    and makes the report.
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. Exit status 2: wrong usage or configuration; 1: other failure; 128 + N: signal N."""
-    command_line.run(iopatterns_command, "iopatterns", arguments)
+    """Run the program.
+
+    The exit status is 2 for wrong usage or configuration, 128 + N after signal N, and 1 for other errors.
+    """
+    command_line.run_program(iopatterns_command, "iopatterns", arguments)

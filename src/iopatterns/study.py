@@ -1,5 +1,6 @@
-"""What a study's notebook works with: executions by experiment, summaries, published values, the report's numbers."""
+"""Give a study's notebook its repetitions, summaries, published values and numbers for the report."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -9,32 +10,43 @@ from typing import Any, cast
 import pandas as pd
 
 from iopatterns.analysis import quantities, report_tables
-from iopatterns.analysis.published import conditions, load, load_drives
-from iopatterns.analysis.statistics import METHOD_NAMES, Method, method_for, random_to_sequential, summarise
-from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label, in_order
+from iopatterns.analysis.published import load_source_drives, load_values, parse_conditions
+from iopatterns.analysis.statistics import (
+    METHOD_NAMES,
+    Method,
+    interval_method_used,
+    random_to_sequential_ratios,
+    summarise_groups,
+)
+from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label, sort_rows
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
-from iopatterns.judging.classes import with_uses
-from iopatterns.measuring.steadiness import doubts
+from iopatterns.judging.evidence import add_evidence_classes
+from iopatterns.measuring.steadiness import steadiness_doubts
 from iopatterns.raw import tuning_steps
 
-BANDWIDTH = quantities.QUANTITIES["bandwidth"].column
+BANDWIDTH_COLUMN = quantities.QUANTITIES["bandwidth"].column
 _CELL = ("drive", "rw", "bs_bytes")
 _ABOUT_A_CELL = frozenset({*_CELL, "cell", "execution", "study", "experiments", "drive_kind", "drive_model", "tuned"})
 
 
 class AnalysisError(IoPatternsError):
-    """A notebook asks for what was not measured, or for a mean over different cells."""
+    """A column was not measured, or a mean would be over different cells."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """The measurements of one study beside what its source published.
+    """The measurements of one study, and the published values of its source.
 
-    ``executions``: as ``quantities.read_executions`` returns it. ``steps``: as ``collect.tuned`` returns it.
-    ``values``: as ``published.load`` returns it, with a column for each factor that its conditions name, as the
-    executions have it (numjobs, set_DRA …), and ``use`` (its class, where a twin of the drive was measured).
-    ``source_drives``: as ``published.load_drives`` returns it.
+    Attributes:
+        executions: One row per repetition, as `quantities.read_executions` returns it.
+        steps: The tuning steps, as `collect.tuning_records` returns them.
+        values: The published values, as `published.load_values` returns them, with further columns: each factor that
+            the conditions of a value name (numjobs, set_DRA …), and ``use``, see `evidence.add_evidence_classes`.
+        source_drives: The drives of the source, as `published.load_source_drives` returns them.
+        confidence: Confidence level of intervals.
+        method: Method of intervals, see `statistics.mean_interval`.
+        seed: Seed of the bootstrap.
     """
 
     executions: pd.DataFrame
@@ -57,85 +69,109 @@ class Study:
         method: str = "t",
         seed: int = 1,
     ) -> "Study":
-        """Read the files of a study: what was measured, and the folder of what its source ``published``.
+        """Return a study from its files.
 
-        ``twins`` is the folder of models, which say what they were fitted to.
+        Args:
+            measurements: The measurements, a Parquet file.
+            tuning: The tuning steps, a JSON file.
+            published: The folder of published values and claims.
+            twins: The folder of models, which name the values that they were fitted to.
+            confidence: Confidence level of intervals.
+            method: ``t`` or ``bca``.
+            seed: Seed of the bootstrap.
         """
         executions = quantities.read_executions(measurements)
         values = _published_values(published, twins, executions)
-        steps = tuning_steps.read_records(tuning)
-        drives = load_drives(published)
+        steps = tuning_steps.read_tuning_records(tuning)
+        drives = load_source_drives(published)
         return cls(executions, steps, values, drives, confidence, cast("Method", method), seed)
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The kind of each drive measured, by name."""
+        """The kind of each measured drive (twin, file …), by name."""
         return quantities.drive_kinds(self.executions)
 
     @property
     def experiments(self) -> list[str]:
-        """The experiments that were run, whether or not the drives took their settings, in the order of the study."""
+        """The names of the experiments, in the order of the study.
+
+        Experiments whose settings every drive refused are included.
+        """
         names = (name for step in self.steps for name in step["experiments"])
-        return list(dict.fromkeys([*quantities.experiments_of(self.executions), *names]))
+        return list(dict.fromkeys([*quantities.experiment_names(self.executions), *names]))
 
     def overview(self) -> pd.DataFrame:
-        """Return how many cells and executions each experiment has on each drive."""
+        """Return the number of cells and repetitions of each experiment on each drive.
+
+        Columns: experiment, drive, cells, executions.
+        """
         table = self.executions.assign(experiment=self.executions["experiments"].str.split()).explode("experiment")
         groups = table.groupby(["experiment", "drive"], sort=False)
         return groups.agg(cells=("cell", "nunique"), executions=("cell", "size")).reset_index()
 
     def rows(self, *experiments: str) -> pd.DataFrame:
-        """Return the executions of some experiments together, each once."""
-        return quantities.of_experiment(self.executions, *experiments)
+        """Return the repetitions of some experiments, each once."""
+        return quantities.select_experiments(self.executions, *experiments)
 
     def tuned(self, *experiments: str) -> list[tuning_steps.TuningRecord]:
-        """Return what became of the settings that some experiments ask for."""
+        """Return the tuning steps of some experiments: each setting that was changed, with the outcome."""
         wanted = set(experiments)
         return [step for step in self.steps if wanted.intersection(step["experiments"])]
 
     def drives(self, *experiments: str) -> list[str]:
-        """Return the drives of some experiments, those that did not take their settings included."""
+        """Return the drives of some experiments, including drives that refused the settings."""
         names = [*self.rows(*experiments)["drive"], *(step["drive"] for step in self.tuned(*experiments))]
         return list(dict.fromkeys(names))
 
     def factors(self, experiment: str) -> list[str]:
-        """Return the columns that tell an experiment's cells apart, beside drive, rw and bs_bytes."""
-        return [name for name in varied(self.rows(experiment)) if name not in _CELL]
+        """Return the columns of the factors that an experiment varies, without drive, rw and bs_bytes."""
+        return [name for name in varied_columns(self.rows(experiment)) if name not in _CELL]
 
     def quantities(self, experiment: str) -> list[str]:
-        """Return the quantities that the source published of an experiment; without any, rate and mean latency."""
+        """Return the quantities that the source published for an experiment; iops and latency if there are none."""
         values = self.values[self.values["experiment"] == experiment]
         return list(dict.fromkeys(values["quantity"])) or ["iops", "latency"]
 
     def why_not(self, experiment: str, drive: str) -> str:
-        """Return in two lines why a drive did not take a setting that an experiment asks for."""
-        return report_tables.reasons(self.tuned(experiment), drive) or "not measured"
+        """Return the reason, in two lines, why a drive did not change a setting of an experiment."""
+        return report_tables.refusal_reason(self.tuned(experiment), drive) or "not measured"
 
     def summary(self, experiment: str, by: Sequence[str] = (), of: str = "bandwidth") -> pd.DataFrame:
-        """Return ``statistics.summarise`` of a quantity in an experiment, in its unit, and the I/O depth reached.
+        """Return the mean of a quantity in each cell of an experiment, with its interval and the reached I/O depth.
 
-        ``of``: a quantity of ``measures``. One row per drive, rw, bs_bytes and level of ``by`` (columns of the
-        executions); two cells of the grid are never averaged over. Raises AnalysisError.
+        Args:
+            experiment: The name of the experiment.
+            by: The columns of further factors.
+            of: The name of the quantity.
+
+        Returns:
+            One row per drive, rw, bs_bytes and level of ``by``, with the columns of `statistics.summarise_groups` and
+            iodepth_reached. Means are in the unit of the quantity.
+
+        Raises:
+            AnalysisError: A column was not measured, or two cells have the same levels.
         """
-        measure = quantities.get(of)
+        measure = quantities.get_quantity(of)
         rows, keys = self.rows(experiment), list(dict.fromkeys([*_CELL, *by]))
         if rows.empty:
-            head = [*keys, "executions", "mean", "low", "high", "cv", "method", "confidence", "iodepth_reached"]
-            return pd.DataFrame(columns=head)
+            statistics = ["executions", "mean", "low", "high", "cv", "method", "confidence", "iodepth_reached"]
+            return pd.DataFrame(columns=[*keys, *statistics])
         missing = [name for name in (*keys, measure.column) if name not in rows]
         if missing:
-            raise AnalysisError(f"experiment '{experiment}': its executions have no column '{missing[0]}'")
+            raise AnalysisError(f"experiment '{experiment}': the measurements have no column '{missing[0]}'")
         if rows.groupby(keys, dropna=False)["cell"].nunique().max() > 1:
             raise AnalysisError(
-                f"experiment '{experiment}': two cells share {', '.join(keys)}. Name the factor that tells them apart."
+                f"experiment '{experiment}': two cells have the same {', '.join(keys)}. Add the factor that differs."
             )
-        rows = rows[rows[measure.column].notna()]  # what only writes has no latency of reads
-        table = summarise(rows, keys, measure.column, **self._how())
+        rows = rows[rows[measure.column].notna()]  # a workload that only writes has no latency of reads
+        table = summarise_groups(rows, keys, measure.column, **self._how())
         return table.merge(rows.groupby(keys, dropna=False)["iodepth_reached"].max().reset_index())
 
     def ratios(self, experiment: str) -> pd.DataFrame:
-        """Return ``statistics.random_to_sequential`` of an experiment, by drive and block size."""
-        return random_to_sequential(self.rows(experiment), ["drive", "bs_bytes"], BANDWIDTH, **self._how())
+        """Return the ratios of random to sequential bandwidth, see `statistics.random_to_sequential_ratios`."""
+        return random_to_sequential_ratios(
+            self.rows(experiment), ["drive", "bs_bytes"], BANDWIDTH_COLUMN, **self._how()
+        )
 
     def _how(self) -> dict[str, Any]:
         return {"confidence": self.confidence, "method": self.method, "seed": self.seed}
@@ -143,11 +179,15 @@ class Study:
     def published(
         self, experiment: str, drive: str | None = None, rw: Sequence[str] | None = None, of: str = "bandwidth"
     ) -> pd.DataFrame:
-        """Return the published values of a quantity that an experiment measures, of one drive or some workloads.
+        """Return the published values that an experiment measures, with ``value`` converted to the quantity's unit.
 
-        The column ``value`` is in the quantity's unit here, whatever the source prints.
+        Args:
+            experiment: The name of the experiment.
+            drive: The only drive to include; all if None.
+            rw: The only workloads to include; all if None.
+            of: The name of the quantity.
         """
-        measure = quantities.get(of)
+        measure = quantities.get_quantity(of)
         wanted = (self.values["experiment"] == experiment) & (self.values["quantity"] == of)
         if drive is not None:
             wanted &= self.values["drive_key"] == drive
@@ -158,47 +198,58 @@ class Study:
         return found
 
     def comparison(self, experiment: str, by: Sequence[str] = (), of: Sequence[str] = ("bandwidth",)) -> pd.DataFrame:
-        """Return some quantities of an experiment side by side, with what the source published of each.
+        """Return the means of some quantities in each cell of an experiment beside the published values.
 
-        One row per drive, rw, bs_bytes and level of ``by``, in order. Columns: study, these, executions, confidence,
-        interval_method, iodepth_reached, use; and for each quantity, under the name of its column in the executions:
-        <name>_mean, <name>_low, <name>_high, <name>_cv_percent, published_<name> (in the same unit; the first where the
-        source has several) and error_<name>_percent, missing where it has none or a zero. Raises AnalysisError.
+        Args:
+            experiment: The name of the experiment.
+            by: The columns of further factors.
+            of: The names of the quantities.
+
+        Returns:
+            One row per drive, rw, bs_bytes and level of ``by``, sorted. Columns: study, the factors, executions,
+            confidence, interval_method, iodepth_reached and use. For each quantity, with <name> for its column in the
+            measurements: <name>_mean, <name>_low, <name>_high, <name>_cv_percent, published_<name> (in the same unit;
+            the first of several values) and error_<name>_percent (missing without a published value or for a zero).
+
+        Raises:
+            AnalysisError: A column was not measured, or two cells have the same levels.
         """
         keys = list(dict.fromkeys([*_CELL, *by]))
-        # all cells, also those that have none of a quantity, as writes have no latency of reads
+        # all cells, including cells without a quantity: writes have no latency of reads
         cells = self.summary(experiment, by)
         table = cells[[*keys, "executions", "confidence", "iodepth_reached"]]
         table = table.assign(study=experiment, interval_method=cells["method"], use="")
         for name in of:
             summary = self.summary(experiment, by, name)
-            column = quantities.get(name).column
+            column = quantities.get_quantity(name).column
             part = summary[keys].assign(**{f"{column}_{stat}": summary[stat] for stat in ("mean", "low", "high")})
-            # of equal values the noise of arithmetic is left
+            # rounding removes the noise of arithmetic in the variation of equal values
             part[f"{column}_cv_percent"] = (100 * summary["cv"]).round(9)
             values = self.published(experiment, of=name)
-            there = values.drop(columns="drive").rename(columns={"drive_key": "drive", "value": f"published_{column}"})
-            # a value that names no level of a factor belongs to none of its levels
-            there = there.reindex(columns=[*keys, f"published_{column}", "use"]).dropna(subset=keys)
-            there = there.drop_duplicates(keys).astype(summary[keys].dtypes.to_dict())
-            part = part.merge(there.rename(columns={"use": "its_use"}), on=keys, how="left", validate="one_to_one")
+            renamed = {"drive_key": "drive", "value": f"published_{column}", "use": "quantity_use"}
+            values = values.drop(columns="drive").rename(columns=renamed)
+            # a value without a level of a factor does not belong to any level of the factor
+            values = values.reindex(columns=[*keys, f"published_{column}", "quantity_use"]).dropna(subset=keys)
+            values = values.drop_duplicates(keys).astype(summary[keys].dtypes.to_dict())
+            part = part.merge(values, on=keys, how="left", validate="one_to_one")
             reference = part[f"published_{column}"]
             part[f"error_{column}_percent"] = 100 * (part[f"{column}_mean"] / reference.where(reference != 0) - 1)
             table = table.merge(part, on=keys, how="left", validate="one_to_one")
-            table["use"] = table["use"].where(table["use"] != "", table.pop("its_use").astype("object").fillna(""))
-        return in_order(table, keys, rw=list(WORKLOAD_NAMES))
+            quantity_use = table.pop("quantity_use").astype("object").fillna("")
+            table["use"] = table["use"].where(table["use"] != "", quantity_use)
+        return sort_rows(table, keys, rw=list(WORKLOAD_NAMES))
 
     def facts(self) -> dict[str, Any]:
-        """Return the numbers that the report tells of any study, as JSON has them.
+        """Return the numbers that the report prints for every study, ready for JSON.
 
         Keys: experiments (the drives of each), drives, block_sizes, left_out, doubts, steady, executions and interval.
         """
         per_cell = self.executions.groupby(["drive", "cell"], sort=False).size()
-        cells = summarise(self.executions, ["drive", "cell"], BANDWIDTH)
-        methods = dict.fromkeys(method_for(int(count), self.method) for count in per_cell)
+        cells = summarise_groups(self.executions, ["drive", "cell"], BANDWIDTH_COLUMN)
+        methods = dict.fromkeys(interval_method_used(int(count), self.method) for count in per_cell)
         return {
             "experiments": {name: self.drives(name) for name in self.experiments},
-            "drives": list(dict.fromkeys([*self.executions["drive"], *(step["drive"] for step in self.steps)])),
+            "drives": self.drives(*self.experiments),
             "block_sizes": block_labels(self.executions["bs_bytes"]),
             "left_out": self.left_out(),
             "doubts": self.doubts(),
@@ -217,30 +268,39 @@ class Study:
         }
 
     def left_out(self) -> list[dict[str, Any]]:
-        """Return each setting that a drive did not take, once: drive, setting, wanted, outcome, reason."""
-        steps = tuning_steps.not_taken(self.steps)
+        """Return each setting that is not in effect on a drive, once.
+
+        Keys: drive, setting, wanted, outcome, reason.
+        """
+        steps = tuning_steps.steps_not_in_effect(self.steps)
         keys = ("drive", "setting", "wanted", "outcome", "reason")
         return [dict(zip(keys, row, strict=True)) for row in dict.fromkeys(map(itemgetter(*keys), steps))]
 
     def steady(self) -> dict[str, int] | None:
-        """Return how many ``cells``, ``of`` all that tell it, were steady in each execution; None where none tells."""
-        if "steady" not in self.executions or self.executions["steady"].isna().all():
+        """Return the number of ``cells`` in a steady state in every repetition, ``of`` all cells that report it.
+
+        Returns None if no cell reports it.
+        """
+        if "steady" not in self.executions:
             return None
-        told = self.executions[self.executions["steady"].notna()]
-        cells = told.astype({"steady": bool}).groupby(["drive", "cell"], sort=False)["steady"].all()
-        return {"cells": int(cells.sum()), "of": len(cells)}
+        reported = self.executions.dropna(subset="steady").astype({"steady": bool})
+        cells = reported.groupby(["drive", "cell"], sort=False)["steady"].all()
+        return {"cells": int(cells.sum()), "of": len(cells)} if len(cells) else None
 
     def doubts(self) -> list[dict[str, Any]]:
-        """Return what makes means doubtful on real drives: drive, doubt, cells (how many), of (all cells of the drive).
+        """Return the reasons to doubt the means of real drives, such as a trend over the repetitions.
 
-        A twin's executions differ by their offsets alone, and are passed over.
+        Repetitions on simulated drives differ only in their offsets, and are not examined.
+
+        Returns:
+            Entries with the keys drive, doubt, cells (the number of cells with the doubt) and of (all cells).
         """
-        found: dict[tuple[str, str], int] = {}
-        real = self.executions[~self.executions["drive_kind"].isin(kinds.SIMULATED)]
-        for _, rows in real.groupby(["drive", "cell"], sort=False):
-            for doubt in doubts(rows.sort_values("execution")[BANDWIDTH].tolist()):
-                key = (str(rows["drive"].iloc[0]), doubt)
-                found[key] = found.get(key, 0) + 1
+        real = self.executions[~self.executions["drive_kind"].isin(kinds.SIMULATED_KINDS)]
+        found = Counter(
+            (str(drive), doubt)
+            for (drive, _), rows in real.groupby(["drive", "cell"], sort=False)
+            for doubt in steadiness_doubts(rows.sort_values("execution")[BANDWIDTH_COLUMN].tolist())
+        )
         cells = real.groupby("drive")["cell"].nunique()
         return [
             {"drive": drive, "doubt": doubt, "cells": count, "of": int(cells[drive])}
@@ -248,26 +308,26 @@ class Study:
         ]
 
 
-def varied(rows: pd.DataFrame) -> list[str]:
-    """Return the columns that tell the cells of some executions apart: drive, rw and bs_bytes, then other factors."""
-    asked = rows.columns[: rows.columns.get_loc("bandwidth_bytes_per_s")]
-    factors = [*_CELL, *(name for name in asked if name not in _ABOUT_A_CELL)]
-    return [name for name in factors if rows[name].nunique(dropna=False) > 1]
+def varied_columns(rows: pd.DataFrame) -> list[str]:
+    """Return the columns of the factors that vary in some repetitions: drive, rw and bs_bytes first."""
+    factor_columns = rows.columns[: rows.columns.get_loc("bandwidth_bytes_per_s")]
+    names = [*_CELL, *(name for name in factor_columns if name not in _ABOUT_A_CELL)]
+    return [name for name in names if rows[name].nunique(dropna=False) > 1]
 
 
 def block_labels(sizes_bytes: pd.Series) -> list[str]:
-    """Return block sizes as they are printed, each once, from the smallest to the largest."""
+    """Return the labels of block sizes, such as ``4 KiB``, each once and in ascending order."""
     return [block_label(int(size)) for size in sorted(set(sizes_bytes.dropna()))]
 
 
 def _published_values(folder: Path, twins: Path, executions: pd.DataFrame) -> pd.DataFrame:
-    """Return the published values of a study with their use and the factors that their conditions name."""
-    values = with_uses(load(folder), twins, folder.name, executions)
-    measured = values["experiment"] != ""  # what no experiment measures may have conditions of any kind
-    named = [conditions(text) if one else {} for text, one in zip(values["conditions"], measured, strict=True)]
+    """Return the published values of a study with the column ``use`` and a column for each factor in conditions."""
+    values = add_evidence_classes(load_values(folder), twins, folder.name, executions)
+    measured = values["experiment"] != ""  # other values may have conditions of any kind
+    named = [parse_conditions(text) if one else {} for text, one in zip(values["conditions"], measured, strict=True)]
     for name in dict.fromkeys(name for each in named for name in each):
-        factor = factors.get(name)
+        factor = factors.find_factor(name)
         column = pd.Series([factor.read(each.get(name)) for each in named], dtype="object")
-        whole = column.dropna().map(lambda level: isinstance(level, int)).all()
-        values[factor.column] = column.astype("Int64") if whole else column
+        is_integer = column.dropna().map(lambda level: isinstance(level, int)).all()
+        values[factor.column] = column.astype("Int64") if is_integer else column
     return values

@@ -1,4 +1,7 @@
-"""What Snakemake finds by this name as its logger `iopatterns`, which profiles/default asks for."""
+"""Snakemake's logger plugin `iopatterns`, which profiles/default selects.
+
+Snakemake finds logger plugins by the names of their packages.
+"""
 
 from iopatterns.workflow.run_log import RunLog as LogHandler
 

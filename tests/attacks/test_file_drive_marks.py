@@ -1,43 +1,24 @@
-"""A drive's file that is no longer this package's: refused, and left to the byte as it is."""
+"""A drive's file that was replaced or changed is refused and not written."""
 
 import hashlib
-import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from loops import run, undone
-from support import program_that_writes
+from measurements import MIB, Spec, measured, raw_files, start, writing
+from patience import wait_for
+from support import other_writer
 
-from iopatterns.measuring.cell import MeasureError, measure
+from iopatterns.measuring.cell import MeasureError
 from iopatterns.measuring.drives import DriveError, open_drive
-from iopatterns.raw import cells
-from iopatterns.raw.sidecars import read_sidecar
+from iopatterns.raw.metadata_files import read_metadata
 
-Spec = Any  # a `records.Specification`, or one that a test has spoilt
-MIB = 2**20
 THESIS = b"three years of work\n" * 10_000
-
-
-def raws(folder: Path, specification: Spec, count: int = 2) -> list[Path]:
-    cell = folder / f"data/raw/test/study/x-{cells.digest(specification)[:8]}"
-    return [cell / f"{execution:02d}.json" for execution in range(1, count + 1)]
-
-
-def writing(specification: Spec, **fio: Any) -> Spec:
-    return {**specification, "fio": {**specification["fio"], "rw": "randwrite", **fio}}
-
-
-def measured(folder: Path, specification: Spec) -> list[Path]:
-    found = raws(folder, specification)
-    measure(folder, specification, found)
-    return found
 
 
 def checksum(path: Path) -> str:
@@ -45,8 +26,8 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def refusal(folder: Path, specification: Spec, **drive: Any) -> str:
-    """Return why a cell is refused that was not measured before; each file in the folder stays to the byte as it is."""
+def refusal(folder: Path, specification: Spec, **drive: object) -> str:
+    """Return why a new cell is refused; require that no file was changed."""
     before = {path: checksum(path) for path in folder.glob("*") if path.is_file()}
     specification = {**writing(specification, bs=8192), "drive": {**specification["drive"], **drive}}
     with pytest.raises(DriveError) as caught:
@@ -68,7 +49,7 @@ def under_the_same_inode(path: Path) -> None:
     inode = path.stat().st_ino
     others = []
     path.unlink()
-    for number in range(200):  # the file system gives it to one of the next files
+    for number in range(200):  # the file system gives the inode to one of the next files
         path.write_bytes(THESIS)
         if path.stat().st_ino == inode:
             break
@@ -90,22 +71,22 @@ def as_a_file_system(path: Path) -> None:
     run("mkfs.ext4", "-q", "-F", path)
 
 
-@pytest.mark.parametrize("size_bytes", [8 * MIB, 4 * MIB], ids=["same size", "to be laid out anew"])
+@pytest.mark.parametrize("size_bytes", [8 * MIB, 4 * MIB], ids=["same size", "another size"])
 @pytest.mark.parametrize(
     "replace",
     [in_place, in_place_and_shorter, under_the_same_inode, under_the_same_inode_and_as_long, as_a_file_system],
 )
-def test_what_stands_where_the_file_was_is_refused(
+def test_a_changed_or_replaced_file_is_refused(
     replace: Callable[[Path], None], size_bytes: int, specification: Spec, disk_folder: Path
 ) -> None:
     measured(disk_folder, writing(specification))
     replace(disk_folder / "drive.bin")
-    said = refusal(disk_folder, specification, file_size_bytes=size_bytes)
-    assert "did not make" in said
-    assert "delete it only if nothing in it is needed" in said
+    message = refusal(disk_folder, specification, file_size_bytes=size_bytes)
+    assert "did not make" in message
+    assert "delete it only if nothing in it is needed" in message
 
 
-def test_a_file_that_a_reading_cell_has_used_was_not_changed_by_it(specification: Spec, disk_folder: Path) -> None:
+def test_reading_does_not_change_the_note(specification: Spec, disk_folder: Path) -> None:
     measured(disk_folder, specification)
     note = (disk_folder / ".iopatterns/drive.bin.mark").read_text()
     measured(disk_folder, {**specification, "seed": 2})
@@ -113,38 +94,32 @@ def test_a_file_that_a_reading_cell_has_used_was_not_changed_by_it(specification
 
 
 def start_and_kill(folder: Path, specification: Spec) -> None:
-    """Measure, and kill that with SIGKILL once the first execution is done."""
-    found = raws(folder, specification, 9)
-    words = ["measure", "--specification", json.dumps(specification), *map(str, found)]
-    process = subprocess.Popen([sys.executable, "-m", "iopatterns", *words], cwd=folder, stderr=subprocess.PIPE)
-    end = time.monotonic() + 30
-    while not found[0].exists():
-        assert process.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.005)
+    """Kill a measurement (SIGKILL) after its first repetition."""
+    found = raw_files(folder, specification, 9)
+    process = start(folder, specification, found)
+    wait_for(lambda: found[0].exists() or process.poll() is not None)
     process.send_signal(signal.SIGKILL)
     process.communicate()
+    time.sleep(0.2)  # fio dies with it, but not at once
 
 
-def test_after_a_kill_measuring_goes_on(specification: Spec, disk_folder: Path) -> None:
+def test_after_a_kill_the_same_file_is_used(specification: Spec, disk_folder: Path) -> None:
     start_and_kill(disk_folder, writing(specification))
     inode = (disk_folder / "drive.bin").stat().st_ino
-    time.sleep(0.2)  # fio dies with it, in a moment
-    assert len(measured(disk_folder, writing(specification))) == 2
+    measured(disk_folder, writing(specification))
     assert (disk_folder / "drive.bin").stat().st_ino == inode
 
 
 @pytest.mark.parametrize("replace", [in_place_and_shorter, under_the_same_inode_and_as_long, as_a_file_system])
-def test_after_a_kill_what_stands_where_the_file_was_is_refused(
+def test_after_a_kill_a_replaced_file_is_refused(
     replace: Callable[[Path], None], specification: Spec, disk_folder: Path
 ) -> None:
     start_and_kill(disk_folder, writing(specification))
-    time.sleep(0.2)
     replace(disk_folder / "drive.bin")
     assert "did not make" in refusal(disk_folder, specification)
 
 
-def test_a_file_with_a_second_name_is_refused(specification: Spec, disk_folder: Path) -> None:
+def test_a_file_with_two_hard_links_is_refused(specification: Spec, disk_folder: Path) -> None:
     measured(disk_folder, writing(specification))
     os.link(disk_folder / "drive.bin", disk_folder / "another name")
     assert "has 2 names (hard links)" in refusal(disk_folder, specification)
@@ -162,12 +137,12 @@ def test_a_file_behind_a_loop_device_is_refused(specification: Spec, disk_folder
 
 def test_a_file_that_another_program_writes_is_refused(specification: Spec, disk_folder: Path) -> None:
     measured(disk_folder, writing(specification))
-    with program_that_writes(disk_folder / "drive.bin") as process:
-        said = refusal(disk_folder, specification)
-    assert f"process {process} has it open for writing" in said
+    with other_writer(disk_folder / "drive.bin") as process:
+        message = refusal(disk_folder, specification)
+    assert f"process {process} has it open for writing" in message
 
 
-def test_a_file_put_there_after_the_check_is_given_back(specification: Spec, disk_folder: Path) -> None:
+def test_a_file_that_replaced_ours_after_the_check_is_put_back(specification: Spec, disk_folder: Path) -> None:
     measured(disk_folder, writing(specification))
     drive = open_drive(disk_folder, specification | {"drive": {**specification["drive"], "file_size_bytes": 4 * MIB}})
     with drive.hold():
@@ -182,36 +157,25 @@ def test_a_file_put_there_after_the_check_is_given_back(specification: Spec, dis
 
 @pytest.mark.parametrize("rw", ["read", "write"])
 @pytest.mark.parametrize("skip", [-8192, 4096, 61440, 2 * MIB])
-def test_requests_with_gaps_never_reach_the_mark(rw: str, skip: int, specification: Spec, disk_folder: Path) -> None:
+def test_requests_with_skip_never_reach_the_mark(rw: str, skip: int, specification: Spec, disk_folder: Path) -> None:
     specification = {**writing(specification, rw=rw, skip=skip, bs=65536), "runtime_ms": 300}
-    for raw in measured(disk_folder, specification):
-        opened = read_sidecar(raw)["drive"]["opened"]
+    for raw in measured(disk_folder, specification, 2):
+        opened = read_metadata(raw)["drive"]["opened"]
         assert opened is not None
         assert opened["inode"] == (disk_folder / "drive.bin").stat().st_ino
 
 
-def test_an_execution_in_which_the_mark_is_overwritten_is_not_kept(specification: Spec, disk_folder: Path) -> None:
+def test_a_repetition_during_which_the_file_changes_is_discarded(specification: Spec, disk_folder: Path) -> None:
     measured(disk_folder, writing(specification))
     path = disk_folder / "drive.bin"
     specification = writing(specification, bs=8192)
-    found = raws(disk_folder, specification, 3)
+    found = raw_files(disk_folder, specification, 3)
     script = 'while [ ! -e "$0" ]; do sleep 0.01; done; truncate --size=+1 "$1"'
     with subprocess.Popen(["sh", "-c", script, found[0], path]), pytest.raises((DriveError, MeasureError)) as caught:
-        measure(disk_folder, specification, found)
+        measured(disk_folder, specification, 3)
     assert "the file was changed while it was measured" in str(caught.value)
     assert found[0].exists()
     assert not found[2].exists()
-
-
-def test_the_file_of_an_earlier_version_is_told_and_may_be_deleted(specification: Spec, disk_folder: Path) -> None:
-    path = disk_folder / "drive.bin"
-    path.write_bytes(os.urandom(8 * MIB))
-    mark = {"size_bytes": 8 * MIB, "inode": path.stat().st_ino}
-    (disk_folder / "drive.bin.made-by-iopatterns").write_text(json.dumps(mark))
-    (disk_folder / "drive.bin.lock").write_text("123")
-    said = refusal(disk_folder, specification)
-    assert "an earlier version of this package" in said
-    assert "delete it, drive.bin.made-by-iopatterns and drive.bin.lock" in said
 
 
 def test_a_path_of_symbolic_links_in_a_circle_is_refused(specification: Spec, disk_folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the gate sees beside the kernel's own view: unread partition tables, backing files, data without a signature."""
+"""Pre-write checks beyond the kernel's own view of a disk."""
 
 import os
 import struct
@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from loops import Loop, loop_device, run, undone
-from support import cell_on_a_disk, program_that_writes
+from measurements import MIB, block_entry, describe_drive, measured
+from support import disk_cell, other_writer
 
-from iopatterns.measuring.cell import measure
 from iopatterns.measuring.drives import DriveError
-from iopatterns.raw import cells
 
-MIB = 2**20
 SIZE_MIB = 24
 
 
@@ -26,17 +23,15 @@ def disk(disk_folder: Path) -> Iterator[Loop]:
         yield found
 
 
-def attempt(folder: Path, disk: Loop, *, seed: int = 1, **changes: Any) -> None:
-    """Write to a disk, with consent."""
-    entry = {"kind": "block", "path": str(disk.device), "serial": disk.serial, "destroy": disk.serial, **changes}
-    (folder / "config").mkdir(exist_ok=True)
-    (folder / "config/drives.yaml").write_text(yaml.safe_dump({"disk": entry}))
-    specification = cell_on_a_disk(entry, "disk", "randwrite") | {"seed": seed}
-    measure(folder, specification, [folder / f"data/raw/disk/study/x-{cells.digest(specification)[:8]}/01.json"])
+def attempt(folder: Path, disk: Loop, rw: str = "randwrite", *, seed: int = 1, **changes: Any) -> None:
+    """Measure a disk, with consent to writing."""
+    entry = block_entry(disk, **changes)
+    describe_drive(folder, entry)
+    measured(folder, disk_cell(entry, "disk", rw) | {"seed": seed})
 
 
 def refusal(folder: Path, disk: Loop, **changes: Any) -> str:
-    """Return why writing is refused; not a byte is written then."""
+    """Return why writing is refused, after checking that nothing was written."""
     before = disk.checksum()
     with pytest.raises(DriveError) as caught:
         attempt(folder, disk, seed=99, **changes)
@@ -45,7 +40,12 @@ def refusal(folder: Path, disk: Loop, **changes: Any) -> str:
 
 
 def write_table(disk: Loop) -> None:
-    """Write a DOS partition table with a partition from 1 MiB on, of 16 MiB, which the kernel does not read."""
+    """Write a DOS partition table with one partition, which the kernel does not read.
+
+    The partition begins at 1 MiB and has 16 MiB.
+
+    The partition begins at 1 MiB and has 16 MiB.
+    """
     entry = struct.pack("<BBBBBBBBII", 0, 0, 0, 0, 0x83, 0, 0, 0, 2048, 32768)
     with open(disk.device, "r+b", buffering=0) as file:
         first = bytearray(file.read(512))
@@ -55,50 +55,48 @@ def write_table(disk: Loop) -> None:
         os.fsync(file.fileno())
 
 
-def test_a_file_system_in_a_partition_that_the_kernel_has_not_read_is_somebody_s_data(
-    disk: Loop, disk_folder: Path
-) -> None:
+def test_a_file_system_in_an_unread_partition_is_refused(disk: Loop, disk_folder: Path) -> None:
     write_table(disk)
     run("mkfs.ext4", "-q", "-F", "-E", f"offset={MIB}", disk.image, "16M")
-    said = refusal(disk_folder, disk, expendable=["dos"])
-    assert "refused by the check of signatures" in said
-    assert f"partition 1 of {disk.device.name} (from byte {MIB} on, and not read by the kernel)" in said
-    assert "carries a signature of type ext4" in said
+    message = refusal(disk_folder, disk, expendable=["dos"])
+    assert "refused by the check of signatures" in message
+    assert f"partition 1 of {disk.device.name} (from byte {MIB} on, and not read by the kernel)" in message
+    assert "carries a signature of type ext4" in message
     attempt(disk_folder, disk, expendable=["dos", "ext4"])
 
 
-def test_data_in_a_partition_without_a_signature_are_somebody_s(disk: Loop, disk_folder: Path) -> None:
+def test_data_in_a_partition_without_a_signature_are_refused(disk: Loop, disk_folder: Path) -> None:
     write_table(disk)
     attempt(disk_folder, disk, expendable=["dos"])
     write_table(disk)
     with open(disk.device, "r+b") as file:
         file.seek(10 * MIB)
         file.write(os.urandom(4 * MIB))
-    said = refusal(disk_folder, disk, expendable=["dos"])
-    assert "refused by the check of data" in said
-    assert "add `expendable: [dos, data]`" in said
+    message = refusal(disk_folder, disk, expendable=["dos"])
+    assert "refused by the check of data" in message
+    assert "add `expendable: [dos, data]`" in message
 
 
-def test_a_disk_whose_backing_file_is_mounted_through_another_loop_device(disk: Loop, disk_folder: Path) -> None:
+def test_a_backing_file_mounted_through_another_loop_device_is_refused(disk: Loop, disk_folder: Path) -> None:
     point = disk_folder / "point"
     point.mkdir()
     run("mkfs.ext4", "-q", disk.device)
-    other = run("losetup", "--find", "--show", disk.image)  # mount itself would take the one that is there
+    other = run("losetup", "--find", "--show", disk.image)  # mount would use the existing loop device
     with undone("losetup", "--detach", other):
         run("mount", other, point)
         with undone("umount", point):
-            said = refusal(disk_folder, disk, expendable=["ext4"])
-    assert "refused by the check of backing file" in said
-    assert f"{disk.image} is behind {disk.device.name}, and it is behind the loop device {other}" in said
+            message = refusal(disk_folder, disk, expendable=["ext4"])
+    assert "refused by the check of backing file" in message
+    assert f"{disk.image} is behind {disk.device.name}, and it is behind the loop device {other}" in message
 
 
-def test_a_disk_whose_backing_file_a_program_writes(disk: Loop, disk_folder: Path) -> None:
-    with program_that_writes(disk.image) as process:
-        said = refusal(disk_folder, disk)
-    assert f"process {process} has it open for writing" in said
+def test_a_backing_file_that_a_program_writes_is_refused(disk: Loop, disk_folder: Path) -> None:
+    with other_writer(disk.image) as process:
+        message = refusal(disk_folder, disk)
+    assert f"process {process} has it open for writing" in message
 
 
-def test_a_disk_on_a_block_device_that_is_mounted(disk: Loop, disk_folder: Path) -> None:
+def test_a_mounted_backing_device_is_refused(disk: Loop, disk_folder: Path) -> None:
     point = disk_folder / "point"
     point.mkdir()
     run("mkfs.ext4", "-q", disk.device)
@@ -108,8 +106,8 @@ def test_a_disk_on_a_block_device_that_is_mounted(disk: Loop, disk_folder: Path)
     with undone("losetup", "--detach", device):
         run("mount", disk.device, point)
         with undone("umount", point):
-            said = refusal(disk_folder, upper, expendable=["ext4"])
-        assert f"and {disk.device} is mounted on {point}" in said
+            message = refusal(disk_folder, upper, expendable=["ext4"])
+        assert f"and {disk.device} is mounted on {point}" in message
         descriptor = os.open(disk.device, os.O_RDONLY | os.O_EXCL)
         try:
             assert f"and {disk.device} is in use" in refusal(disk_folder, upper, expendable=["ext4"])
@@ -117,7 +115,7 @@ def test_a_disk_on_a_block_device_that_is_mounted(disk: Loop, disk_folder: Path)
             os.close(descriptor)
 
 
-def test_a_disk_whose_backing_file_is_swap(disk: Loop, disk_folder: Path) -> None:
+def test_a_backing_file_in_use_as_swap_is_refused(disk: Loop, disk_folder: Path) -> None:
     disk.image.chmod(0o600)
     with open(disk.image, "r+b") as file:
         file.write(os.urandom(SIZE_MIB * MIB))  # swap has no holes
@@ -132,43 +130,36 @@ def test_a_disk_whose_backing_file_is_swap(disk: Loop, disk_folder: Path) -> Non
 
 
 @pytest.mark.parametrize("at_mib", [0, 12, 23])
-def test_data_without_a_signature_are_somebody_s_unless_they_are_named_expendable(
-    at_mib: int, disk: Loop, disk_folder: Path
-) -> None:
+def test_data_without_a_signature_are_refused_unless_expendable(at_mib: int, disk: Loop, disk_folder: Path) -> None:
     with open(disk.device, "r+b") as file:
         file.seek(at_mib * MIB)
         file.write(os.urandom(MIB))
-    said = refusal(disk_folder, disk)
-    assert "refused by the check of data: there are data without a signature" in said
-    assert "add `expendable: [data]`" in said
+    message = refusal(disk_folder, disk)
+    assert "refused by the check of data: there are data without a signature" in message
+    assert "add `expendable: [data]`" in message
     attempt(disk_folder, disk, expendable=["data"])
 
 
-def test_an_erased_disk_holds_no_data(disk: Loop, disk_folder: Path) -> None:
+def test_an_erased_disk_may_be_written(disk: Loop, disk_folder: Path) -> None:
     with open(disk.device, "r+b") as file:
         file.write(b"\xff" * (SIZE_MIB * MIB))
     attempt(disk_folder, disk)
 
 
-def test_what_this_package_has_written_it_writes_again(disk: Loop, disk_folder: Path) -> None:
+def test_data_of_this_package_may_be_overwritten(disk: Loop, disk_folder: Path) -> None:
     attempt(disk_folder, disk)
     attempt(disk_folder, disk, seed=2)
 
 
-def test_what_somebody_has_written_since_is_somebody_s(disk: Loop, disk_folder: Path) -> None:
+def test_data_written_since_are_refused(disk: Loop, disk_folder: Path) -> None:
     attempt(disk_folder, disk)
     with open(disk.device, "r+b") as file:
         file.seek(16 * MIB)
         file.write(os.urandom(4 * MIB))
-    said = refusal(disk_folder, disk)
-    assert "other than this package left there" in said
+    message = refusal(disk_folder, disk)
+    assert "other than this package left there" in message
 
 
-def test_a_disk_with_data_is_read_without_a_word(disk: Loop, disk_folder: Path) -> None:
+def test_a_disk_with_data_may_be_read(disk: Loop, disk_folder: Path) -> None:
     disk.image.write_bytes(os.urandom(SIZE_MIB * MIB))
-    entry = {"kind": "block", "path": str(disk.device), "serial": disk.serial}
-    (disk_folder / "config").mkdir()
-    (disk_folder / "config/drives.yaml").write_text(yaml.safe_dump({"disk": entry}))
-    specification = cell_on_a_disk(entry, "disk", "randread")
-    raw = disk_folder / f"data/raw/disk/study/x-{cells.digest(specification)[:8]}/01.json"
-    assert measure(disk_folder, specification, [raw]) == 1
+    attempt(disk_folder, disk, "randread", destroy=None)

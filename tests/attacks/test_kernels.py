@@ -1,4 +1,4 @@
-"""A notebook runs on this project's own interpreter, whatever kernels and variables a user has."""
+"""Execute a notebook although the user has other kernels, start-up code and variables."""
 
 import json
 import os
@@ -14,7 +14,7 @@ print(json.dumps([sys.executable, variables, sys.path]))"""
 
 
 def _traps(folder: Path) -> dict[str, str]:
-    """Plant kernels and start-up code that write a file ``sprung``; return the variables that lead to them."""
+    """Write kernels and start-up code that create the file ``sprung``; return the variables that select them."""
     springs = f"open({str(folder / 'sprung')!r}, 'a').write('x')\n"
     kernel = {"argv": [sys.executable, "-c", springs], "display_name": "trap", "language": "python"}
     for place in ("jupyter", "home/.local/share/jupyter"):
@@ -43,7 +43,7 @@ def _traps(folder: Path) -> dict[str, str]:
     }
 
 
-def test_no_kernel_and_no_variable_of_a_user_s_has_a_part_in_it(tmp_path: Path) -> None:
+def test_a_notebook_ignores_kernels_and_variables_of_the_user(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "notebooks").mkdir(parents=True)
     (project / "Snakefile").touch()
@@ -52,10 +52,10 @@ def test_no_kernel_and_no_variable_of_a_user_s_has_a_part_in_it(tmp_path: Path) 
     book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(book, project / "notebooks/a.ipynb")
     (tmp_path / "tmp").mkdir()
-    # PYTHONPATH would change what runs before the notebook, too: it is set in the process that executes it
+    # PYTHONPATH is set inside the process, because it would also change the interpreter before the notebook starts
     program = (
-        "import os, sys; from iopatterns.workflow.notebooks import execute;"
-        " os.environ['PYTHONPATH'] = sys.argv[1]; execute('notebooks/a.ipynb', 'executed.ipynb')"
+        "import os, sys; from iopatterns.workflow.notebooks import execute_notebook;"
+        " os.environ['PYTHONPATH'] = sys.argv[1]; execute_notebook('notebooks/a.ipynb', 'executed.ipynb')"
     )
     traps = _traps(tmp_path)
     subprocess.run(
@@ -72,6 +72,6 @@ def test_no_kernel_and_no_variable_of_a_user_s_has_a_part_in_it(tmp_path: Path) 
     assert executable == sys.executable
     assert variables == []
     assert str(tmp_path / "modules") not in path
-    # and nothing is left behind
+    # no file is left behind
     assert list((tmp_path / "tmp").iterdir()) == []
     assert not (tmp_path / "runtime").exists()

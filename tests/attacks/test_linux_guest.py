@@ -1,4 +1,4 @@
-"""A guest of `twin linux` reads the host and writes in one folder of it, whatever it tries."""
+"""Attack the host from a guest of `twin linux`, which may read the host and write only in one folder."""
 
 import stat
 import subprocess
@@ -12,7 +12,7 @@ pytestmark = needs_kernel
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A folder with a file in which whoever runs the guest may write."""
+    """Return a folder with a file that the user who runs the guest may write."""
     let_others_in(tmp_path)
     folder = tmp_path / "victim"
     folder.mkdir()
@@ -39,7 +39,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_the_host_is_as_it_was(attack: str, victim: Path, tmp_path: Path) -> None:
+def test_no_attack_changes_the_host(attack: str, victim: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     mine.chmod(0o777)
@@ -53,7 +53,7 @@ def test_the_host_is_as_it_was(attack: str, victim: Path, tmp_path: Path) -> Non
     assert (victim / "file").read_text() == "as it was"
 
 
-def test_what_is_put_into_the_folder_has_no_rights(tmp_path: Path) -> None:
+def test_a_file_from_the_guest_has_no_privileges(tmp_path: Path) -> None:
     let_others_in(tmp_path)
     tmp_path.chmod(0o777)
     linux("--folder", str(tmp_path), "--", "sh", "-c", "cp /bin/sh {folder}/sh; chmod 6755 {folder}/sh")
@@ -67,7 +67,7 @@ WRITES_TO_THE_CLOCK = """
 #include <cstdlib>
 #include <cstring>
 #include <unistd.h>
-int main(int, char** words) {  // the number of a word in the clock page, or 512 for all of them, and a value
+int main(int, char** words) {  // the number of a word in the clock page (512: all words), and a value
   unsigned long address = 0;
   char line[512];
   for (std::FILE* maps = std::fopen("/proc/self/maps", "r"); std::fgets(line, sizeof line, maps) != nullptr;)
@@ -92,7 +92,7 @@ def clock_writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("value", ["0", "99999999999", "0xffffffffffffffff"])
 @pytest.mark.parametrize("word", ["now", "free until", "request", "user until", "all"])
-def test_a_program_that_writes_to_the_clock_hurts_its_guest_alone(word: str, value: str, clock_writer: Path) -> None:
+def test_a_program_that_overwrites_the_clock_only_affects_its_guest(word: str, value: str, clock_writer: Path) -> None:
     number = {"now": 0, "free until": 1, "request": 2, "user until": 3, "all": 512}[word]
     done = linux("--fs", "ext4", "--wall-limit", "5s", "--", str(clock_writer), str(number), value)
     assert done.returncode in (0, 124, 125)
@@ -100,10 +100,10 @@ def test_a_program_that_writes_to_the_clock_hurts_its_guest_alone(word: str, val
         assert done.stderr.startswith("twin: error: ")
     assert "Traceback" not in done.stderr
     if (word, value) == ("now", "0"):
-        assert "the guest's clock is not where it can be" in done.stderr
+        assert "the guest's clock has an impossible value" in done.stderr
     assert linux("--", "true").returncode == 0
 
 
-def test_a_guest_that_fills_its_memory_is_told_from_one_that_ends() -> None:
+def test_a_guest_that_exhausts_its_memory_fails() -> None:
     done = linux("--memory", "128M", "--", "sh", "-c", "x=x; while :; do x=$x$x; done")
     assert done.returncode not in (0, 1)

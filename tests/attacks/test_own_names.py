@@ -1,4 +1,4 @@
-"""Names of this package's own beside a drive's file: no file of anybody else's is touched under any of them."""
+"""Tests that foreign files with names like ours are not touched."""
 
 import os
 from pathlib import Path
@@ -8,14 +8,14 @@ import pytest
 
 from iopatterns.measuring.drives import DriveError, open_drive
 
-Spec = Any  # a `records.Specification`, or one that a test has spoilt
+Spec = Any  # a `records.Specification`, possibly modified by a test
 THESIS = "three years of work"
-# What this package calls its own in its folder, for a drive's file drive.bin
+# the files of this package in its own folder, for the drive drive.bin
 OWN = ["owner", "drive.bin.lock", "drive.bin.mark", "drive.bin.mark.new", "drive.bin.part", "drive.bin.trial"]
 
 
 def attempt(specification: Spec) -> str:
-    """Hold and prepare the drive; return the refusal, or nothing."""
+    """Lock and prepare the drive; return the error message, or an empty text."""
     drive = open_drive(Path("/"), specification)
     try:
         with drive.hold():
@@ -26,19 +26,23 @@ def attempt(specification: Spec) -> str:
     return ""
 
 
+def make_link_or_file(path: Path, kind: str, thesis: Path) -> None:
+    thesis.write_text(THESIS)
+    if kind == "file":
+        path.write_text(THESIS)
+    elif kind == "symbolic link":
+        path.symlink_to(thesis)
+    else:
+        path.hardlink_to(thesis)
+
+
 @pytest.mark.parametrize("name", ["lock", "layout", "made-by-iopatterns", "mark", "part", "new"])
 @pytest.mark.parametrize("kind", ["file", "symbolic link", "hard link"])
-def test_files_of_such_names_beside_it_stay_as_they_are(
+def test_foreign_files_beside_a_drive_are_not_changed(
     name: str, kind: str, specification: Spec, disk_folder: Path
 ) -> None:
     thesis, beside = disk_folder / "thesis", disk_folder / f"drive.bin.{name}"
-    thesis.write_text(THESIS)
-    if kind == "file":
-        beside.write_text(THESIS)
-    elif kind == "symbolic link":
-        beside.symlink_to(thesis)
-    else:
-        beside.hardlink_to(thesis)
+    make_link_or_file(beside, kind, thesis)
     assert attempt(specification) == ""
     assert beside.read_text() == thesis.read_text() == THESIS
     assert beside.is_symlink() == (kind == "symbolic link")
@@ -46,28 +50,24 @@ def test_files_of_such_names_beside_it_stay_as_they_are(
 
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("kind", ["symbolic link", "hard link"])
-def test_what_a_link_in_our_folder_leads_to_stays_as_it_is(
+def test_the_target_of_a_link_in_our_folder_is_not_changed(
     name: str, kind: str, specification: Spec, disk_folder: Path
 ) -> None:
     assert attempt(specification) == ""
     thesis, own = disk_folder / "thesis", disk_folder / ".iopatterns" / name
-    thesis.write_text(THESIS)
     own.unlink(missing_ok=True)
-    if kind == "symbolic link":
-        own.symlink_to(thesis)
-    else:
-        own.hardlink_to(thesis)
-    specification["drive"]["file_size_bytes"] = 4 * 2**20  # to be laid out anew
-    said = attempt(specification)
+    make_link_or_file(own, kind, thesis)
+    specification["drive"]["file_size_bytes"] = 4 * 2**20  # so that the file is written again
+    message = attempt(specification)
     assert thesis.read_text() == THESIS
-    if name in {"owner", "drive.bin.lock", "drive.bin.mark"}:  # those that are read, not made anew
-        assert ".iopatterns" in said or "did not make" in said
+    if name in {"owner", "drive.bin.lock", "drive.bin.mark"}:  # files that are read, not replaced
+        assert ".iopatterns" in message or "did not make" in message
     else:
-        assert said == ""
+        assert message == ""
 
 
 @pytest.mark.parametrize("what", ["folder", "file", "symbolic link", "open to others"])
-def test_a_name_like_that_of_our_folder_is_refused_and_left_as_it_is(
+def test_a_foreign_file_or_folder_with_the_name_of_our_folder_is_refused(
     what: str, specification: Spec, disk_folder: Path
 ) -> None:
     own, thesis = disk_folder / ".iopatterns", disk_folder / "thesis/drive.bin.lock"
@@ -83,25 +83,25 @@ def test_a_name_like_that_of_our_folder_is_refused_and_left_as_it_is(
         own.mkdir()
         own.chmod(0o777)
     before = {path: path.read_bytes() if path.is_file() else None for path in disk_folder.rglob("*")}
-    said = attempt(specification)
-    assert f"move {own} away" in said
+    assert f"move {own} away" in attempt(specification)
     assert {path: path.read_bytes() if path.is_file() else None for path in disk_folder.rglob("*")} == before
 
 
-def test_nothing_is_made_beside_a_file_that_is_refused(specification: Spec, disk_folder: Path) -> None:
-    (disk_folder / "drive.bin").write_text(THESIS)
-    assert "did not make" in attempt(specification)
-    assert {path.name for path in disk_folder.iterdir()} == {"drive.bin"}
-    assert (disk_folder / "drive.bin").read_text() == THESIS
+@pytest.mark.parametrize(("kind", "message"), [("file", "did not make"), ("folder", "the path is a folder")])
+def test_nothing_is_created_beside_a_refused_file(
+    kind: str, message: str, specification: Spec, disk_folder: Path
+) -> None:
+    drive = disk_folder / "drive.bin"
+    if kind == "file":
+        drive.write_text(THESIS)
+    else:
+        drive.mkdir()
+    assert message in attempt(specification)
+    assert list(disk_folder.iterdir()) == [drive]
+    assert kind == "folder" or drive.read_text() == THESIS
 
 
-def test_nothing_is_made_where_the_path_is_a_folder(specification: Spec, disk_folder: Path) -> None:
-    (disk_folder / "drive.bin").mkdir()
-    assert "the path is a folder" in attempt(specification)
-    assert {path.name for path in disk_folder.iterdir()} == {"drive.bin"}
-
-
-def test_our_folder_is_for_its_user_alone_whatever_the_umask(specification: Spec, disk_folder: Path) -> None:
+def test_only_its_user_may_open_our_folder_whatever_the_umask(specification: Spec, disk_folder: Path) -> None:
     before = os.umask(0)
     try:
         assert attempt(specification) == ""
@@ -112,6 +112,6 @@ def test_our_folder_is_for_its_user_alone_whatever_the_umask(specification: Spec
         assert path.stat().st_mode & 0o7777 == 0o600, path
 
 
-def test_a_folder_that_a_killed_run_left_empty_is_used(specification: Spec, disk_folder: Path) -> None:
+def test_an_empty_folder_of_a_killed_run_is_used(specification: Spec, disk_folder: Path) -> None:
     (disk_folder / ".iopatterns").mkdir(mode=0o700)
     assert attempt(specification) == ""

@@ -1,4 +1,4 @@
-"""Settings of a disk come back whoever changed them, and nothing else is written, whatever a journal says."""
+"""Settings of a disk are restored, and a journal cannot cause other writes."""
 
 import copy
 import json
@@ -9,27 +9,28 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-import yaml
 from loops import Loop, loop_device, run, undone
-from support import ROOT, cell_on_a_disk, processes_with
+from measurements import Spec, describe_drive, raw_files, start, twin_cell
+from patience import communicate, wait, wait_for
+from support import ROOT, disk_cell, processes_matching
 
 from iopatterns.base import signals
 from iopatterns.measuring.cell import Interrupted, interruptible
-from iopatterns.measuring.drives import restoring
-from iopatterns.measuring.tuning import journal, queue
-from iopatterns.raw import cells
+from iopatterns.measuring.drives import open_drive, restoring
+from iopatterns.measuring.drives.lock import DiskBusyError, locked
+from iopatterns.measuring.tuning import journal, queue_settings
+from iopatterns.raw.metadata_files import read_metadata
 
 NOBODY = 65534
 FOUND, ASKED_FOR = "none", "mq-deadline"
 TUNE = ["scheduler"]
-Spec = Any  # a `records.Specification`, or one that a test has spoilt
 
 
 @dataclass
@@ -38,41 +39,28 @@ class Checkout:
 
     root: Path
 
-    def describe(self, spec: Spec) -> Spec:
-        (self.root / "config").mkdir(parents=True, exist_ok=True)
-        entry = {key: value for key, value in spec["drive"].items() if key not in {"name", "file_size_bytes"}}
-        (self.root / "config/drives.yaml").write_text(yaml.safe_dump({spec["drive"]["name"]: entry}))
-        return spec
-
     def raws(self, spec: Spec, count: int = 1) -> list[Path]:
-        folder = self.root / f"data/raw/{spec['drive']['name']}/study/x-{cells.digest(spec)[:8]}"
-        return [folder / f"{number:02d}.json" for number in range(1, count + 1)]
-
-    def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "iopatterns", *words]
-
-    def measuring(self, spec: Spec, count: int = 1) -> list[str]:
-        self.describe(spec)
-        return self.command("measure", "--specification", json.dumps(spec), *map(str, self.raws(spec, count)))
+        return raw_files(self.root, spec, count)
 
     def start(self, spec: Spec, count: int = 1, umask: int = 0o022) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            self.measuring(spec, count), cwd=self.root, stderr=subprocess.PIPE, text=True, umask=umask
-        )
+        entry = {key: value for key, value in spec["drive"].items() if key not in {"name", "file_size_bytes"}}
+        describe_drive(self.root, entry, spec["drive"]["name"])
+        return start(self.root, spec, self.raws(spec, count), umask=umask)
 
-    def measure(self, spec: Spec) -> subprocess.CompletedProcess[str]:
-        return self.run(self.measuring(spec))
+    def measure(self, spec: Spec) -> tuple[int, str]:
+        """Measure a cell; return the exit status and what was printed."""
+        process = self.start(spec)
+        _, printed = communicate(process, 60)
+        return process.returncode, printed
 
     def restore(self) -> subprocess.CompletedProcess[str]:
-        return self.run(self.command("restore"))
-
-    def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "iopatterns", "restore"]
         return subprocess.run(command, cwd=self.root, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture
 def state(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the journals, of this test's own."""
+    """Use a folder of journals for this test only."""
     disk_folder.chmod(0o755)
     monkeypatch.setenv("IOPATTERNS_STATE", str(disk_folder / "state"))
     return disk_folder / "state/journal"
@@ -89,7 +77,7 @@ def loop(disk_folder: Path, state: Path) -> Iterator[Loop]:
 
 @pytest.fixture
 def mounted(loop: Loop, disk_folder: Path) -> Iterator[Path]:
-    """A file system on the disk, which anybody may write to."""
+    """Mount a file system on the disk that everybody may write to."""
     folder = disk_folder / "mounted"
     folder.mkdir()
     run("mkfs.ext4", "-q", loop.device)
@@ -106,59 +94,56 @@ def here(disk_folder: Path) -> Checkout:
 
 def on_disk(loop: Loop, name: str = "disk", runtime_ms: int = 100, **settings: Any) -> Spec:
     entry = {"kind": "block", "path": str(loop.device), "serial": loop.serial, "tune": TUNE}
-    return cell_on_a_disk(entry, name, "randread", runtime_ms, **settings)
+    return disk_cell(entry, name, "randread", runtime_ms, **settings)
 
 
 def on_file(folder: Path, name: str = "filed", runtime_ms: int = 100, **settings: Any) -> Spec:
     entry = {"kind": "file", "path": str(folder / "drive.bin"), "tune": TUNE}
-    return cell_on_a_disk(entry, name, "randread", runtime_ms, **settings)
+    return disk_cell(entry, name, "randread", runtime_ms, **settings)
 
 
-def wait_until(true: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
+def wait_until_set(loop: Loop, process: "subprocess.Popen[str]") -> None:
+    """Wait until a process has changed the scheduler."""
+    wait_for(lambda: loop.present_scheduler() == ASKED_FOR or process.poll() is not None, 60)
+    assert loop.present_scheduler() == ASKED_FOR
 
 
-def killed(checkout: Checkout, spec: Spec, loop: Loop, umask: int = 0o022) -> None:
-    """Kill a measurement (SIGKILL) once it has switched the scheduler."""
+def kill_tuned(checkout: Checkout, spec: Spec, loop: Loop, umask: int = 0o022) -> None:
+    """Kill a measurement (SIGKILL) after it has changed the scheduler."""
     process = checkout.start({**spec, "runtime_ms": 60_000}, umask=umask)
-    wait_until(lambda: loop.present_scheduler() == ASKED_FOR or process.poll() is not None, "nothing was switched")
+    wait_until_set(loop, process)
     process.send_signal(signal.SIGKILL)
-    _, said = process.communicate(timeout=20)
-    assert loop.present_scheduler() == ASKED_FOR, said
-    wait_until(lambda: not processes_with("--runtime=60000ms"), "fio goes on")
+    communicate(process, 20)
+    assert loop.present_scheduler() == ASKED_FOR
+    wait_for(lambda: not processes_matching("--runtime=60000ms"))
 
 
-def journals(state: Path, checkout: Checkout) -> list[Path]:
-    """Return what is noted, where it lies now and where a checkout brings it along."""
-    return [*state.glob("*.json"), *checkout.root.glob("data/raw/*/.restore/*.json")]
+def journals(state: Path) -> list[Path]:
+    return list(state.glob("*.json"))
 
 
-# ---- Who finds what a killed run has left
+# ---- After a killed run
 
 
 @pytest.mark.parametrize("other", ["checkout", "entry", "file"])
-def test_whoever_uses_the_disk_next_finds_what_a_killed_run_has_left(
+def test_the_next_user_of_the_disk_restores_its_settings(
     other: str, here: Checkout, loop: Loop, mounted: Path, disk_folder: Path
 ) -> None:
-    killed(here, on_disk(loop, scheduler=ASKED_FOR), loop)
+    kill_tuned(here, on_disk(loop, scheduler=ASKED_FOR), loop)
     checkout = Checkout(disk_folder / "there") if other == "checkout" else here
     spec = on_file(mounted) if other == "file" else on_disk(loop, "other" if other == "entry" else "disk")
-    done = checkout.measure(spec)
-    assert done.returncode == 0, done.stderr
-    sidecar = json.loads(checkout.raws(spec)[0].with_suffix(".sidecar.json").read_text())
-    assert sidecar["drive"]["scheduler"] == FOUND
+    status, printed = checkout.measure(spec)
+    assert status == 0, printed
+    assert read_metadata(checkout.raws(spec)[0])["drive"]["scheduler"] == FOUND
     assert loop.present_scheduler() == FOUND
-    assert f"after an interrupted run for disk: put back scheduler of {loop.device}: {FOUND}" in done.stderr
+    assert f"after an interrupted run for disk: restored scheduler of {loop.device}: {FOUND}" in printed
     assert here.restore().stdout == "Nothing to restore.\n"
 
 
-def test_the_journal_of_a_file_is_of_the_disk_under_it(
+def test_the_journal_of_a_file_drive_is_for_the_disk_under_it(
     here: Checkout, loop: Loop, mounted: Path, state: Path, disk_folder: Path
 ) -> None:
-    killed(here, on_file(mounted, scheduler=ASKED_FOR), loop)
+    kill_tuned(here, on_file(mounted, scheduler=ASKED_FOR), loop)
     run("umount", mounted)
     run("losetup", "--detach", loop.device)
     other = disk_folder / "other"
@@ -167,57 +152,58 @@ def test_the_journal_of_a_file_is_of_the_disk_under_it(
     run("losetup", loop.device, other)
     loop.scheduler.write_text(ASKED_FOR)
     done = here.restore()
-    assert (done.returncode, loop.present_scheduler()) == (1, ASKED_FOR), "another disk had its setting changed"
+    assert (done.returncode, loop.present_scheduler()) == (1, ASKED_FOR), "the setting of another disk was changed"
     assert f"{loop.device} is no longer the disk with the serial '{loop.serial}'" in done.stderr
-    assert len(journals(state, here)) == 1
+    assert len(journals(state)) == 1
     run("losetup", "--detach", loop.device)
     run("losetup", loop.device, loop.image)
     run("mount", loop.device, mounted)
     assert here.restore().returncode == 0
     assert loop.present_scheduler() == FOUND
-    assert journals(state, here) == []
+    assert journals(state) == []
 
 
-def test_a_restart_has_put_back_the_kernel_s_settings(here: Checkout, loop: Loop, state: Path) -> None:
-    killed(here, on_disk(loop, scheduler=ASKED_FOR), loop)
-    (path,) = journals(state, here)
-    noted = json.loads(path.read_text())
-    path.write_text(json.dumps({**noted, "boot": "00000000-0000-0000-0000-000000000000"}))
+def test_settings_of_the_kernel_are_not_restored_after_a_restart(here: Checkout, loop: Loop, state: Path) -> None:
+    kill_tuned(here, on_disk(loop, scheduler=ASKED_FOR), loop)
+    (path,) = journals(state)
+    entry = json.loads(path.read_text())
+    path.write_text(json.dumps({**entry, "boot": "00000000-0000-0000-0000-000000000000"}))
     done = here.restore()
     assert done.returncode == 0, done.stderr
-    assert f"disk: the kernel has set scheduler of {loop.device} up anew since" in done.stdout
-    assert loop.present_scheduler() == ASKED_FOR  # as whoever sets the machine up has it now
-    assert journals(state, here) == []
+    assert f"disk: left scheduler of {loop.device} as it is: the kernel has set it up again since" in done.stdout
+    assert loop.present_scheduler() == ASKED_FOR  # as it was set up after the restart
+    assert journals(state) == []
 
 
-# ---- What a journal may say
+# ---- Journals that are not valid
 
 
-def test_a_journal_names_no_file_that_is_written(here: Checkout, disk_folder: Path, state: Path) -> None:
+def test_a_journal_cannot_name_a_file_to_write(here: Checkout, disk_folder: Path, state: Path) -> None:
     victim = disk_folder / "any-path"
     victim.write_text("the user's")
-    text = json.dumps([{"file": str(victim), "value": "0wned"}])
-    for folder in (here.root / "data/raw/disk/.restore", state):
-        folder.mkdir(parents=True)
-        (folder / "journal.json").write_text(text)
+    here.root.mkdir()
+    state.mkdir(parents=True)
+    (state / "journal.json").write_text(json.dumps([{"file": str(victim), "value": "0wned"}]))
     done = here.restore()
     assert victim.read_text() == "the user's"
     assert done.returncode == 1
     assert "journal.json" in done.stderr
 
 
-def test_a_journal_is_its_owner_s_alone_whatever_the_umask(here: Checkout, loop: Loop, state: Path) -> None:
-    killed(here, on_disk(loop, scheduler=ASKED_FOR), loop, umask=0)
-    (path,) = journals(state, here)
+def test_only_the_owner_may_read_a_journal_for_any_umask(here: Checkout, loop: Loop, state: Path) -> None:
+    kill_tuned(here, on_disk(loop, scheduler=ASKED_FOR), loop, umask=0)
+    (path,) = journals(state)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     for folder in (path.parent, path.parent.parent):
         assert not folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH), folder
 
 
 @pytest.mark.parametrize("whose", ["another user's", "open to others", "a link", "a fifo", "in an open folder"])
-def test_what_others_can_have_written_is_not_carried_out(whose: str, here: Checkout, loop: Loop, state: Path) -> None:
-    killed(here, on_disk(loop, scheduler=ASKED_FOR), loop)
-    (path,) = journals(state, here)
+def test_a_journal_that_others_may_have_written_is_not_trusted(
+    whose: str, here: Checkout, loop: Loop, state: Path
+) -> None:
+    kill_tuned(here, on_disk(loop, scheduler=ASKED_FOR), loop)
+    (path,) = journals(state)
     if whose == "another user's":
         os.chown(path, NOBODY, NOBODY)
     elif whose == "open to others":
@@ -236,10 +222,10 @@ def test_what_others_can_have_written_is_not_carried_out(whose: str, here: Check
     assert len(done.stderr.splitlines()) == 1
     assert str(path.parent) in done.stderr
     assert "not trusted" in done.stderr
-    # nor does anybody measure with settings of which nothing is known
-    measured = here.measure(on_disk(loop))
-    assert measured.returncode == 1
-    assert "not trusted" in measured.stderr
+    # nor is the disk measured with unknown settings
+    status, printed = here.measure(on_disk(loop))
+    assert status == 1
+    assert "not trusted" in printed
 
 
 GOOD: dict[str, Any] = {
@@ -264,7 +250,7 @@ def with_setting(setting: Any, value: Any) -> str:
     return changed("settings", 0, value={"setting": setting, "value": value})
 
 
-MALFORMED = {
+INVALID = {
     "not JSON": "{",
     "not text": b"\xff\xfe",
     "empty": "",
@@ -273,7 +259,7 @@ MALFORMED = {
     "null": "null",
     "missing keys": json.dumps({key: GOOD[key] for key in ("disk", "boot")}),
     "another key": changed("file", value="/any/path"),
-    "nothing noted": changed("settings", value=[]),
+    "no settings": changed("settings", value=[]),
     "a setting that is no mapping": changed("settings", value=["scheduler"]),
     "a setting without a value": changed("settings", value=[{"setting": "scheduler"}]),
     "a setting twice": changed("settings", value=GOOD["settings"] * 2),
@@ -307,55 +293,49 @@ MALFORMED = {
 
 
 @pytest.fixture(scope="module")
-def said_of_malformed(module_disk_folder: Path) -> tuple[int, list[str]]:
-    """What `iopatterns restore` says of all that are malformed, and its exit status."""
-    checkout = Checkout(module_disk_folder)
-    for number, (name, text) in enumerate(MALFORMED.items()):
-        old = module_disk_folder / f"data/raw/{number}/.restore/journal.json"
-        for path in (module_disk_folder / "state/journal" / f"bad-{number:012x}.loop0.json", old):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if text is None:
-                path.mkdir()
-            else:
-                path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        assert name
-    (module_disk_folder / "state/journal/\x1b[2Jof\nnobody.json").write_text("{}")
+def errors_of_invalid(module_disk_folder: Path) -> tuple[int, list[str]]:
+    """Return exit status and errors of `iopatterns restore` for invalid journals."""
+    folder = module_disk_folder / "state/journal"
+    folder.mkdir(parents=True)
+    for number, text in enumerate(INVALID.values()):
+        path = folder / f"bad-{number:012x}.loop0.json"
+        if text is None:
+            path.mkdir()
+        else:
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    (folder / "\x1b[2Jof\nnobody.json").write_text("{}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IOPATTERNS_STATE", str(module_disk_folder / "state"))
-        done = checkout.restore()
+        done = Checkout(module_disk_folder).restore()
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     return done.returncode, done.stderr.splitlines()
 
 
-@pytest.mark.parametrize("name", MALFORMED)
-def test_what_is_no_journal_is_told_in_one_line(name: str, said_of_malformed: tuple[int, list[str]]) -> None:
-    status, said = said_of_malformed
+@pytest.mark.parametrize("name", INVALID)
+def test_an_invalid_journal_is_an_error_of_one_line(name: str, errors_of_invalid: tuple[int, list[str]]) -> None:
+    status, printed = errors_of_invalid
     assert status == 1
-    (line,) = (line for line in said if f"bad-{list(MALFORMED).index(name):012x}.loop0.json: not " in line)
+    (line,) = (line for line in printed if f"bad-{list(INVALID).index(name):012x}.loop0.json: not " in line)
     assert line.endswith("then delete it.")
     assert line.isprintable()
     assert len(line) < 600
 
 
-def test_nothing_else_is_said_of_what_is_no_journal(said_of_malformed: tuple[int, list[str]]) -> None:
-    (other,) = (line for line in said_of_malformed[1] if "/bad-" not in line)
+def test_the_only_other_error_is_of_a_file_with_control_characters(errors_of_invalid: tuple[int, list[str]]) -> None:
+    (other,) = (line for line in errors_of_invalid[1] if "/bad-" not in line)
     assert r"\x1b[2Jof\nnobody.json" in other
     assert other.isprintable()
 
 
-def test_restore_goes_on_past_a_bad_journal(here: Checkout, loop: Loop, state: Path) -> None:
-    killed(here, on_disk(loop, "middle", scheduler=ASKED_FOR), loop)
-    (good,) = journals(state, here)
+def test_restore_continues_after_an_invalid_journal(here: Checkout, loop: Loop, state: Path) -> None:
+    kill_tuned(here, on_disk(loop, "middle", scheduler=ASKED_FOR), loop)
+    (good,) = journals(state)
     for name in ("0-000000000000.sda.json", "zz-000000000000.sda.json"):
         (good.parent / name).write_text("{")
-    for entry in ("before", "zz"):
-        bad = here.root / f"data/raw/{entry}/.restore/journal.json"
-        bad.parent.mkdir(parents=True)
-        bad.write_text("{")
     done = here.restore()
     assert done.returncode == 1
-    assert f"middle: put back scheduler of {loop.device}: {FOUND}\n" in done.stdout
+    assert f"middle: restored scheduler of {loop.device}: {FOUND}\n" in done.stdout
     assert loop.present_scheduler() == FOUND
     assert not good.exists()
     assert [line for line in ("/0-", "/zz-") if line in done.stderr] == ["/0-", "/zz-"]
@@ -365,16 +345,16 @@ def test_restore_goes_on_past_a_bad_journal(here: Checkout, loop: Loop, state: P
 
 
 @pytest.mark.parametrize("kind", ["block", "file"])
-def test_restore_beside_a_running_measurement_leaves_its_settings(
+def test_restore_does_not_change_settings_of_a_running_measurement(
     kind: str, here: Checkout, loop: Loop, mounted: Path
 ) -> None:
     spec = on_disk(loop, "disk", 4000) if kind == "block" else on_file(mounted, "disk", 4000)
     spec["settings"] = {"scheduler": ASKED_FOR}
     process = here.start(spec)
-    wait_until(lambda: loop.present_scheduler() == ASKED_FOR or process.poll() is not None, "nothing was switched")
+    wait_until_set(loop, process)
     done = here.restore()
     now = loop.present_scheduler()
-    assert process.wait(timeout=60) == 0
+    assert wait(process, 60) == 0
     assert now == ASKED_FOR
     assert done.returncode == 0, done.stderr
     assert f"disk: {loop.device} is being measured by process {process.pid}, which will restore " in done.stdout
@@ -386,80 +366,73 @@ def test_a_file_is_not_measured_while_settings_of_its_disk_are_changed(
     here: Checkout, loop: Loop, mounted: Path
 ) -> None:
     process = here.start(on_disk(loop, "disk", 3000, scheduler=ASKED_FOR))
-    wait_until(lambda: loop.present_scheduler() == ASKED_FOR or process.poll() is not None, "nothing was switched")
+    wait_until_set(loop, process)
     spec = on_file(mounted)
     del spec["drive"]["tune"]
-    done = Checkout(here.root.parent / "there").measure(spec)
-    assert process.wait(timeout=60) == 0
-    assert done.returncode == 0, done.stderr
-    assert f"the disk under drive 'filed' is being measured by process {process.pid}; waiting for it" in done.stderr
-    raw = here.root.parent / "there" / Checkout(Path()).raws(spec)[0]
-    assert json.loads(raw.with_suffix(".sidecar.json").read_text())["drive"]["scheduler"] == FOUND
+    there = Checkout(here.root.parent / "there")
+    status, printed = there.measure(spec)
+    assert wait(process, 60) == 0
+    assert status == 0, printed
+    assert f"the disk under drive 'filed' is being measured by process {process.pid}; waiting for it" in printed
+    assert read_metadata(there.raws(spec)[0])["drive"]["scheduler"] == FOUND
 
 
 def test_measurements_that_change_no_settings_share_a_disk(loop: Loop) -> None:
-    from iopatterns.measuring.drives.lock import DiskBusyError, locked
-
     number = loop.device.stat().st_rdev
-    with locked(number, waiting=None, shared=True):
-        with locked(number, waiting=None, shared=True):
+    with locked(number, subject=None, shared=True):
+        with locked(number, subject=None, shared=True):
             pass
-        with pytest.raises(DiskBusyError, match=f"process {os.getpid()}"), locked(number, waiting=None):
+        with pytest.raises(DiskBusyError, match=f"process {os.getpid()}"), locked(number, subject=None):
             pass
 
 
 @pytest.mark.parametrize("kind", ["block", "file"])
-def test_an_execution_during_which_a_setting_changes_is_not_kept(
+def test_a_repetition_during_which_a_setting_changes_is_discarded(
     kind: str, here: Checkout, loop: Loop, mounted: Path
 ) -> None:
     spec = on_disk(loop, "disk", 2500) if kind == "block" else on_file(mounted, "disk", 2500)
     spec["settings"] = {"scheduler": ASKED_FOR}
     process = here.start(spec, 2)
     first, second = here.raws(spec, 2)
-    wait_until(lambda: first.exists() or process.poll() is not None, "nothing was measured")
+    wait_for(lambda: first.exists() or process.poll() is not None, 60)
     time.sleep(0.5)
     loop.scheduler.write_text("kyber" if "kyber" in loop.scheduler.read_text() else FOUND)
     changed_to = loop.present_scheduler()
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 1, said
-    assert f"02.json: not kept, for settings changed while it was measured: scheduler of {loop.device.name}" in said
-    assert f"was {ASKED_FOR} after tuning and is {changed_to} now" in said
+    _, printed = communicate(process, 60)
+    assert process.returncode == 1, printed
+    assert f"02.json: discarded, because settings changed meanwhile: scheduler of {loop.device.name}" in printed
+    assert f"was {ASKED_FOR} after tuning and is {changed_to} now" in printed
     assert first.exists()
     assert not second.exists()
     assert not list(second.parent.glob(".*"))
     assert loop.present_scheduler() == FOUND
 
 
-def test_a_twin_whose_settings_change_is_not_as_it_was_tuned(
-    disk_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from iopatterns.measuring.drives import open_drive
-    from iopatterns.twin import models
-
+def test_a_changed_setting_of_a_twin_is_noticed(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(disk_folder)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    drive = {"kind": "twin", "model": "px05smb040", "name": "twin", "file_size_bytes": 64 * 2**20}
-    digest = models.load("px05smb040").digest
-    spec: Spec = {"drive": {**drive, "model_digest": digest}, "fio": {"rw": "read"}}
+    spec = twin_cell(rw="read")
     twin: Any = open_drive(disk_folder, spec)
     with twin.hold():
         twin.prepare()
-        steps = [step.record() for step in twin.tune({"DRA": 1})]
+        steps = twin.tune({"DRA": 1})
         read = ["fio", "--name=job", "--filename={drive}", "--size=1m", "--direct=1"]
         subprocess.run([*twin.prefix, *read], capture_output=True, check=True)
         assert twin.changed_settings(steps) == []
         subprocess.run([*twin.prefix, "sdparm", "--set=DRA=0", "{drive}"], capture_output=True, check=True)
-        (told,) = twin.changed_settings(steps)
-        assert "DRA (set to 1)" in told
+        (message,) = twin.changed_settings(steps)
+        assert "DRA (set to 1)" in message
 
 
 # ---- Users
 
 
 def as_a_user(command: list[str], of_root: Path, home: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder as a user who has no rights, where ``of_root`` lies in /var/lib/iopatterns.
+    """Run a command as an unprivileged user, with a state folder of root.
 
-    That is in a mount namespace of its own, in which the user can also reach what the tests run, wherever that lies.
+    ``of_root`` is mounted at /var/lib/iopatterns, and ``home`` is the working directory.
+
+    The mount namespace also gives the user access to the checkout and to Python, wherever they are.
     """
     script = ["set -e", "mount -t tmpfs none /var/lib", f"cp -rp {of_root} /var/lib/iopatterns", "mkdir /var/lib/shut"]
     needed = [Path(sys.base_prefix).resolve(), ROOT]
@@ -482,14 +455,17 @@ def as_a_user(command: list[str], of_root: Path, home: Path) -> subprocess.Compl
     return done
 
 
-def test_a_user_is_told_of_what_root_has_left_changed(
+def test_a_user_cannot_measure_before_root_has_restored(
     here: Checkout, loop: Loop, mounted: Path, state: Path, disk_folder: Path
 ) -> None:
     if shutil.which("unshare") is None or shutil.which("setpriv") is None:
         pytest.skip("needs unshare and setpriv (apt-get install util-linux)")
-    killed(here, on_disk(loop, scheduler=ASKED_FOR), loop)
+    kill_tuned(here, on_disk(loop, scheduler=ASKED_FOR), loop)
     there = Checkout(disk_folder / "there")
-    command = there.measuring(on_file(mounted))
+    spec = on_file(mounted)
+    describe_drive(there.root, {key: spec["drive"][key] for key in ("kind", "path", "tune")}, "filed")
+    python = [sys.executable, "-m", "iopatterns"]
+    command = [*python, "measure", "--specification", json.dumps(spec), *map(str, there.raws(spec))]
     for path in (there.root, *there.root.rglob("*")):
         os.chown(path, NOBODY, NOBODY)
     done = as_a_user(command, state.parent, there.root)
@@ -498,7 +474,7 @@ def test_a_user_is_told_of_what_root_has_left_changed(
     assert "/var/lib/iopatterns/journal/" in done.stderr
     assert "sudo iopatterns restore" in done.stderr
     assert "Traceback" not in done.stderr
-    done = as_a_user(there.command("restore"), state.parent, there.root)
+    done = as_a_user([*python, "restore"], state.parent, there.root)
     assert done.returncode == 1
     assert "only root can restore these settings: sudo iopatterns restore" in done.stderr
     assert loop.present_scheduler() == ASKED_FOR
@@ -507,11 +483,11 @@ def test_a_user_is_told_of_what_root_has_left_changed(
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("module", "name"), [(journal, "disk_of"), (signals, "stop_signals_blocked")])
-def test_a_signal_at_the_moment_that_settings_begin_to_be_put_back_waits_until_they_are(
+@pytest.mark.parametrize(("module", "name"), [(journal, "find_disk"), (signals, "stop_signals_blocked")])
+def test_a_signal_when_restoring_begins_does_not_prevent_it(
     loop: Loop, state: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
 ) -> None:
-    """The signal comes with the first call of a function on that way: no sender could choose the moment so well."""
+    """Send a signal in the first call of a function, at the worst possible time."""
     really = getattr(module, name)
     sent: list[int] = []
 
@@ -522,10 +498,10 @@ def test_a_signal_at_the_moment_that_settings_begin_to_be_put_back_waits_until_t
         return really(*given)
 
     def measure() -> None:
-        found = journal.present_disk(loop.device.name)
+        found = journal.connected_disk(loop.device.name)
         assert found is not None
-        with interruptible(), restoring.restored_on_exit(found, journal.Owner("disk", "/here")) as noting:
-            queue.set_attribute(loop.device.name, "scheduler", ASKED_FOR, noting.record)
+        with interruptible(), restoring.restored_on_exit(found, journal.Owner("disk", "/here")) as own_journal:
+            queue_settings.set_attribute(loop.device.name, "scheduler", ASKED_FOR, own_journal.record)
             assert loop.present_scheduler() == ASKED_FOR
             monkeypatch.setattr(module, name, disturbed)
 

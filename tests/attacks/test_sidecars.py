@@ -1,4 +1,4 @@
-"""A sidecar that is not as it was written, or not of its raw file, is noticed by whoever reads it."""
+"""Changes of metadata files and raw files are noticed by all readers."""
 
 import hashlib
 import json
@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import cell_on_a_file
+from measurements import measured as measured_files
+from support import file_cell
 
 from iopatterns.analysis import collect
-from iopatterns.measuring.cell import measure
-from iopatterns.raw import archive, cells
-from iopatterns.raw.sidecars import UNPACKED, SidecarError, read_sidecar, sidecar_path
+from iopatterns.measuring.cell import measure_cell
+from iopatterns.raw import archive
+from iopatterns.raw.metadata_files import UNPACKED, MetadataError, metadata_path, read_metadata
 from iopatterns.workflow import summary
 
 FLIPS = 600
@@ -22,31 +23,30 @@ FLIPS = 600
 
 @pytest.fixture(scope="module")
 def measured(module_disk_folder: Path) -> Path:
-    """The project's folder with two executions of a cell."""
-    spec = cell_on_a_file(module_disk_folder)
-    cell = module_disk_folder / f"data/raw/test/study/cell-{cells.digest(spec)[:8]}"
-    measure(module_disk_folder, spec, [cell / "01.json", cell / "02.json"])
+    """Return a project with two repetitions of a cell."""
+    spec = file_cell(module_disk_folder)
+    measured_files(module_disk_folder, spec, 2)
     return module_disk_folder
 
 
 @pytest.fixture
 def raw(measured: Path, tmp_path: Path) -> Path:
-    """The first of these raw files, copied with all that is beside it: to be damaged."""
+    """Return the first raw file in a copy of the project."""
     shutil.copytree(measured / "data", tmp_path / "data")
     return next((tmp_path / "data/raw").glob("*/*/*/01.json"))
 
 
-def told(raw: Path) -> str:
-    """Return the one line that is said of a raw file with its sidecar."""
-    with pytest.raises(SidecarError) as caught:
-        read_sidecar(raw)
+def error_of(raw: Path) -> str:
+    """Return the error for a raw file and its metadata file, which is one line."""
+    with pytest.raises(MetadataError) as caught:
+        read_metadata(raw)
     assert len(str(caught.value).splitlines()) == 1
     assert len(str(caught.value)) < 1000
     return str(caught.value)
 
 
-@pytest.mark.parametrize("of", [lambda raw: raw, sidecar_path], ids=["raw file", "sidecar"])
-def test_each_changed_bit_is_noticed(of: Callable[[Path], Path], raw: Path) -> None:
+@pytest.mark.parametrize("of", [lambda raw: raw, metadata_path], ids=["raw file", "metadata file"])
+def test_each_changed_bit_is_an_error(of: Callable[[Path], Path], raw: Path) -> None:
     path = of(raw)
     good = path.read_bytes()
     chance = random.Random(12)
@@ -54,17 +54,17 @@ def test_each_changed_bit_is_noticed(of: Callable[[Path], Path], raw: Path) -> N
         bad = bytearray(good)
         bad[place // 8] ^= 1 << place % 8
         path.write_bytes(bad)
-        said = told(raw)
-        assert path.name in said, place
-        assert "elete" in said, place
-        assert "it is measured again." in said, place
+        message = error_of(raw)
+        assert path.name in message, place
+        assert "elete" in message, place
+        assert "it is measured again." in message, place
     path.write_bytes(good)
-    assert read_sidecar(raw)["execution"] == 1
+    assert read_metadata(raw)["execution"] == 1
 
 
 def with_right_sum(raw: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change what a sidecar says, and give it the sum that fits, as somebody who knows how it is made would."""
-    path = sidecar_path(raw)
+    """Change metadata and update the checksum."""
+    path = metadata_path(raw)
     content = json.loads(path.read_bytes())
     del content["sha256"]
     change(content)
@@ -76,85 +76,80 @@ def with_right_sum(raw: Path, change: Callable[[dict[str, Any]], object]) -> Non
     path.write_text(text())
 
 
-def test_a_sum_made_by_hand_fits(raw: Path) -> None:
-    with_right_sum(raw, lambda content: None)
-    read_sidecar(raw)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda content: content["specification"]["fio"].update(bs=12345), "is of another cell than its name says"),
-        (lambda content: content["specification"]["drive"].update(name="other"), "is of another cell"),
-        (lambda content: content.update(execution=2), "is of another execution than its name says"),
-        (lambda content: content.update(randseed=1), "is of another execution"),
-        (lambda content: content.update(execution="1"), "not a sidecar of this package"),
-        (lambda content: content.update(raw=None), "not a sidecar of this package"),
-        (lambda content: content.pop("raw"), "not a sidecar of this package"),
+        (lambda content: content["specification"]["fio"].update(bs=12345), "belongs to another cell than its name"),
+        (lambda content: content["specification"]["drive"].update(name="other"), "belongs to another cell"),
+        (lambda content: content.update(execution=2), "belongs to another repetition than its name says"),
+        (lambda content: content.update(randseed=1), "belongs to another repetition"),
+        (lambda content: content.update(execution="1"), "not a metadata file of this package"),
+        (lambda content: content.update(raw=None), "not a metadata file of this package"),
+        (lambda content: content.pop("raw"), "not a metadata file of this package"),
         (lambda content: content.pop("tuning"), "missing required field `tuning`"),
         (lambda content: content["drive"].update(model=3), "Expected `str | null`, got `int` - at `$.drive.model`"),
-        (lambda content: content.update(specification=[]), "not a sidecar of this package"),
+        (lambda content: content.update(specification=[]), "not a metadata file of this package"),
         (lambda content: content["raw"].update(sha256="0" * 64), "changed since it was measured"),
     ],
 )
-def test_what_it_says_is_held_against_folder_and_file(
+def test_metadata_must_match_folder_and_raw_file(
     change: Callable[[dict[str, Any]], object], words: str, raw: Path
 ) -> None:
     with_right_sum(raw, change)
-    assert words in told(raw)
+    assert words in error_of(raw)
 
 
-def test_another_executions_raw_file_and_sidecar_are_noticed(raw: Path) -> None:
+def test_the_files_of_another_repetition_are_an_error(raw: Path) -> None:
     second = raw.with_name("02.json")
     shutil.copy(second, raw)
-    shutil.copy(sidecar_path(second), sidecar_path(raw))
-    assert "01.sidecar.json: is of another execution than its name says. Delete 01.json" in told(raw)
+    shutil.copy(metadata_path(second), metadata_path(raw))
+    assert "01.sidecar.json: belongs to another repetition than its name says. Delete 01.json" in error_of(raw)
 
 
-def test_one_of_an_earlier_version_is_told_as_such(raw: Path) -> None:
-    path = sidecar_path(raw)
+def test_metadata_of_an_earlier_version_are_an_error(raw: Path) -> None:
+    path = metadata_path(raw)
     content = json.loads(path.read_bytes())
     del content["sha256"]
     path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
-    assert "holds no SHA-256 of its own content: it was written by an earlier version" in told(raw)
+    assert "contains no SHA-256 of its own content: it was written by an earlier version" in error_of(raw)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"[" * 10**5, b"\xff" * 99, b'  "sha256": "x",\n'], ids=repr)
-def test_anything_else_in_its_place_is_told(content: bytes, raw: Path) -> None:
-    sidecar_path(raw).write_bytes(content)
-    assert "Delete 01.json; it is measured again." in told(raw)
+def test_any_other_content_is_an_error(content: bytes, raw: Path) -> None:
+    metadata_path(raw).write_bytes(content)
+    assert "Delete 01.json; it is measured again." in error_of(raw)
 
 
-def test_a_sum_of_nonsense_is_told(raw: Path) -> None:
-    for nonsense in (b"[" * 10**5, b'{"execution": ' + b"9" * 5000 + b"}"):
-        own = f'  "sha256": "{hashlib.sha256(nonsense).hexdigest()}",\n'.encode()
-        sidecar_path(raw).write_bytes(own + nonsense)
-        assert "not a sidecar of this package" in told(raw)
+@pytest.mark.parametrize("content", [b"[" * 10**5, b'{"execution": ' + b"9" * 5000 + b"}"], ids=["nested", "number"])
+def test_nonsense_with_a_valid_checksum_is_an_error(content: bytes, raw: Path) -> None:
+    own = f'  "sha256": "{hashlib.sha256(content).hexdigest()}",\n'.encode()
+    metadata_path(raw).write_bytes(own + content)
+    assert "not a metadata file of this package" in error_of(raw)
 
 
-def test_a_damaged_one_that_came_out_of_an_archive_comes_out_of_it_again(raw: Path) -> None:
+def test_the_remedy_for_an_archive_is_to_unpack_again(raw: Path) -> None:
     (raw.parent.parent.parent / UNPACKED).write_text("{}")
-    sidecar_path(raw).write_bytes(b"{}")
-    assert "Delete 01.json; it is unpacked again." in told(raw)
+    metadata_path(raw).write_bytes(b"{}")
+    assert "Delete 01.json; it is unpacked again." in error_of(raw)
 
 
-def test_whoever_reads_one_notices(raw: Path) -> None:
+def test_all_readers_check_metadata(raw: Path) -> None:
     root = raw.parents[5]
-    path = sidecar_path(raw)
+    path = metadata_path(raw)
     path.write_bytes(path.read_bytes().replace(b'"bs": 4096', b'"bs": 8192'))
-    spec = json.loads(path.read_bytes())["specification"] | {"fio": cell_on_a_file(root)["fio"]}
+    spec = json.loads(path.read_bytes())["specification"] | {"fio": file_cell(root)["fio"]}
     cell = "/".join(raw.parts[-4:-1])
     colophon = {"executions": 2, "fio_versions": [], "drives": [], "studies": {}}
     (root / "results").mkdir()
-    (root / "results" / summary.COLOPHON).write_text(json.dumps(colophon))
+    (root / "results" / summary.COLOPHON_FILE).write_text(json.dumps(colophon))
     readers: list[Callable[[], object]] = [
-        lambda: collect.measurements([raw], {cell: ["one"]}),
-        lambda: collect.tuned([raw], {cell: ["one"]}),
-        lambda: collect.provenance([raw]),
-        lambda: archive.pack(raw.parents[2], {cell: ["one"]}, root / "a.tar.xz"),
-        lambda: summary.summarise(root, 0.0),
-        lambda: measure(root, spec, [raw]),
+        lambda: collect.measurement_table([raw], {cell: ["one"]}),
+        lambda: collect.tuning_records([raw], {cell: ["one"]}),
+        lambda: collect.study_provenance([raw]),
+        lambda: archive.pack_archive(raw.parents[2], {cell: ["one"]}, root / "a.tar.xz"),
+        lambda: summary.run_summary(root, 0.0),
+        lambda: measure_cell(root, spec, [raw]),
     ]
     for read in readers:
-        with pytest.raises(SidecarError, match=r"01\.sidecar\.json: changed since it was written"):
+        with pytest.raises(MetadataError, match=r"01\.sidecar\.json: changed since it was written"):
             read()

@@ -1,4 +1,4 @@
-"""What fio writes on a twin is the same to the byte in every zone and language, for every umask and user."""
+"""fio on a simulated drive writes the same bytes in every time zone and language, for every umask and user."""
 
 import os
 import shutil
@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from twins import JOB, TWIN
 
-from iopatterns.twin.running import on_drive, prepare
+from iopatterns.twin.running import command_on_drive, prepare_environment
 
 MEASURED = [*JOB, "--direct=1", "--rw=randread", "--ioengine=psync", "--time_based=1", "--runtime=50ms"]
 OUTPUT = ["--output-format=json+", "--output=raw.json"]
 
 
 def raw(folder: Path, umask: int = 0o022, **variables: str | None) -> bytes:
-    """Return what fio writes under these variables, of which None takes one away."""
+    """Run fio with these environment variables (None removes one); return its output file."""
     folder.mkdir()
     environment = {name: value for name, value in {**os.environ, **variables}.items() if value is not None}
     done = subprocess.run(
@@ -37,7 +37,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 ELSEWHERE: dict[str, dict[str, str | None]] = {
     "Berlin": {"TZ": "Europe/Berlin"},
     "Kathmandu": {"TZ": ":Asia/Kathmandu"},
-    "a zone by its rule": {"TZ": "XYZ-13:37"},
+    "a zone given by its rule": {"TZ": "XYZ-13:37"},
     "the machine's zone": {"TZ": None},
     "German": {"LC_ALL": "de_DE.UTF-8", "LANG": "de_DE.UTF-8", "LANGUAGE": "de"},
     "German numbers": {"LC_ALL": None, "LC_NUMERIC": "de_DE.UTF-8", "LC_TIME": "de_DE.UTF-8"},
@@ -47,29 +47,29 @@ ELSEWHERE: dict[str, dict[str, str | None]] = {
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-def test_zone_and_language_of_the_user_are_not_in_the_bytes(name: str, reference: bytes, tmp_path: Path) -> None:
+def test_bytes_do_not_depend_on_zone_and_language(name: str, reference: bytes, tmp_path: Path) -> None:
     assert raw(tmp_path / "raw", 0o022, **ELSEWHERE[name]) == reference
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_the_umask_is_not_in_the_bytes(umask: int, reference: bytes, tmp_path: Path) -> None:
+def test_bytes_do_not_depend_on_the_umask(umask: int, reference: bytes, tmp_path: Path) -> None:
     assert raw(tmp_path / "raw", umask) == reference
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, and setpriv of util-linux")
-def test_the_user_is_not_in_the_bytes(reference: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
-    # the package itself may lie where another user cannot reach it: the environment is made here, fio runs there
+def test_bytes_do_not_depend_on_the_user(reference: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    # another user may have no access to the package: so only fio runs as that user
     folder = tmp_path_factory.mktemp("other-user")
     base = Path(tempfile.gettempdir())
     for parent in (folder, *(parent for parent in folder.parents if parent != base and parent.is_relative_to(base))):
         parent.chmod(0o755)
-    environment = prepare("px05smb040", str(folder / "state"))
+    environment = prepare_environment("px05smb040", str(folder / "state"))
     library = Path(shutil.copy(environment["LD_PRELOAD"], folder))
     output = folder / "there"
     output.mkdir()
     for path in (folder, folder / "state", output):
         shutil.chown(path, 65534, 65534)
-    command = on_drive([*MEASURED, *OUTPUT], environment)
+    command = command_on_drive([*MEASURED, *OUTPUT], environment)
     done = subprocess.run(
         ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command],
         cwd=output, env={**environment, "LD_PRELOAD": str(library)}, capture_output=True, text=True, check=False,

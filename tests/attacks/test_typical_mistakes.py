@@ -1,6 +1,7 @@
-"""Every command answers a typical mistake in one bounded message with a status that is not 0, never a traceback."""
+"""Tests that each command answers a mistake with one bounded message."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from iopatterns import cli
 from iopatterns.base import messages, yaml_schema
 from iopatterns.configuration import drive_entries
 from iopatterns.twin import cli as twin_cli
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import load_cells
 
 
 @pytest.fixture(scope="module")
@@ -18,18 +19,26 @@ def checkout(module_disk_folder: Path) -> Project:
     return copy_project(module_disk_folder / "project")
 
 
-def _told(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], program: str = "iopatterns"
-) -> str:
-    """Return what a command that fails says; a traceback fails the test, for it is an exception here."""
-    monkeypatch.setattr("sys.argv", [program, *command.split()])
-    with pytest.raises(SystemExit) as ended:
-        (cli if program == "iopatterns" else twin_cli).main()
-    assert ended.value.code in {1, 2}
-    said = capsys.readouterr().err
-    assert said.startswith(f"{program}: error: ")
-    assert len(said) < 5_000
-    return said.removeprefix(f"{program}: error: ")
+Refused = Callable[[Path, str], str]
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Refused:
+    """Return a function that runs a command in a folder and returns its error message."""
+
+    def run(folder: Path, line: str) -> str:
+        monkeypatch.chdir(folder)
+        program, *arguments = line.split()
+        monkeypatch.setattr("sys.argv", [program, *arguments])
+        with pytest.raises(SystemExit) as ended:  # any other exception would be a traceback
+            (cli if program == "iopatterns" else twin_cli).main()
+        assert ended.value.code in {1, 2}
+        printed = capsys.readouterr().err
+        assert printed.startswith(f"{program}: error: ")
+        assert len(printed) < 5_000
+        return printed.removeprefix(f"{program}: error: ")
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -41,65 +50,8 @@ def _told(
         f"check {'x' * 1_000_000}",
     ],
 )
-def test_outside_of_a_project(
-    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    _told(command, monkeypatch, capsys)
-
-
-@pytest.mark.parametrize(
-    "drives",
-    ["[]", "null", "text", "1: {kind: twin}", "a:", "a: {kind: file, path: 1}", "a: {kind: [x]}", "- {kind: twin}", ""],
-)
-@pytest.mark.parametrize("command", ["check a", "archive a", "manifest --write"])
-def test_drives_that_are_no_drives(
-    checkout: Project, drives: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(checkout.root)
-    path = checkout.root / drive_entries.FILE
-    whole = path.read_text()
-    path.write_text(drives)
-    try:
-        said = _told(command, monkeypatch, capsys)
-    finally:
-        path.write_text(whole)
-    assert len(said.splitlines()) == 1
-    assert said.startswith(drive_entries.FILE)
-
-
-@pytest.mark.parametrize("kind", ["kind: block, serial: x", "kind: file", "kind: archive"])
-@pytest.mark.parametrize("command", ["check looped", "archive looped"])
-def test_a_path_that_leads_round_in_a_circle(
-    checkout: Project, kind: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(checkout.root)
-    if not os.path.lexists("loop"):
-        Path("loop").symlink_to("loop")
-    path = checkout.root / drive_entries.FILE
-    whole = path.read_text()
-    path.write_text(f"{whole}\nlooped: {{{kind}, path: loop/x}}\n")
-    try:
-        said = _told(command, monkeypatch, capsys)
-        with pytest.raises(yaml_schema.ConfigError, match="Too many levels of symbolic links"):
-            load(checkout.root)
-    finally:
-        path.write_text(whole)
-    assert said.startswith(f"{drive_entries.FILE}: looped.path: loop/x: Too many levels of symbolic links")
-
-
-@pytest.mark.parametrize(
-    "content", ["[]", "{", "{}", "null", '{"studies": {"a": 1}}', '{"studies": []}', "[" * 100_000]
-)
-@pytest.mark.parametrize("command", ["summary", "scorecard", "scorecard --expect"])
-def test_results_of_another_version(
-    tmp_path: Path, content: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "results").mkdir()
-    for name in ("scorecard", "colophon"):
-        (tmp_path / f"results/{name}.json").write_text(content)
-    assert "not as this version writes it" in _told(command, monkeypatch, capsys)
+def test_a_command_outside_a_project_is_refused(tmp_path: Path, command: str, refused: Refused) -> None:
+    refused(tmp_path, f"iopatterns {command}")
 
 
 @pytest.mark.parametrize(
@@ -110,18 +62,61 @@ def test_results_of_another_version(
         *("fit c400 --points /dev/zero --move flash.read_time", "describe", "nonsense", f"describe {'x' * 100_000}"),
     ],
 )
-def test_twins(
-    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    _told(command, monkeypatch, capsys, "twin")
+def test_a_wrong_command_of_twin_is_refused(tmp_path: Path, command: str, refused: Refused) -> None:
+    refused(tmp_path, f"twin {command}")
+
+
+@pytest.mark.parametrize(
+    "drives",
+    ["[]", "null", "text", "1: {kind: twin}", "a:", "a: {kind: file, path: 1}", "a: {kind: [x]}", "- {kind: twin}", ""],
+)
+@pytest.mark.parametrize("command", ["check a", "archive a", "manifest --write"])
+def test_malformed_drives_are_refused(checkout: Project, drives: str, command: str, refused: Refused) -> None:
+    path = checkout.root / drive_entries.DRIVES_FILE
+    original = path.read_text()
+    path.write_text(drives)
+    try:
+        message = refused(checkout.root, f"iopatterns {command}")
+    finally:
+        path.write_text(original)
+    assert len(message.splitlines()) == 1
+    assert message.startswith(drive_entries.DRIVES_FILE)
+
+
+@pytest.mark.parametrize("kind", ["kind: block, serial: x", "kind: file", "kind: archive"])
+@pytest.mark.parametrize("command", ["check looped", "archive looped"])
+def test_a_path_with_a_loop_of_links_is_refused(checkout: Project, kind: str, command: str, refused: Refused) -> None:
+    loop = checkout.root / "loop"
+    if not os.path.lexists(loop):
+        loop.symlink_to("loop")
+    path = checkout.root / drive_entries.DRIVES_FILE
+    original = path.read_text()
+    path.write_text(f"{original}\nlooped: {{{kind}, path: loop/x}}\n")
+    try:
+        message = refused(checkout.root, f"iopatterns {command}")
+        with pytest.raises(yaml_schema.ConfigError, match="Too many levels of symbolic links"):
+            load_cells(checkout.root)
+    finally:
+        path.write_text(original)
+    assert message.startswith(f"{drive_entries.DRIVES_FILE}: looped.path: loop/x: Too many levels of symbolic links")
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "{", "{}", "null", '{"studies": {"a": 1}}', '{"studies": []}', "[" * 100_000]
+)
+@pytest.mark.parametrize("command", ["summary", "scorecard", "scorecard --expect"])
+def test_results_of_another_version_are_refused(tmp_path: Path, content: str, command: str, refused: Refused) -> None:
+    (tmp_path / "results").mkdir()
+    for name in ("scorecard", "colophon"):
+        (tmp_path / f"results/{name}.json").write_text(content)
+    assert "not in the format of this version" in refused(tmp_path, f"iopatterns {command}")
 
 
 def test_a_message_is_bounded_and_shows_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     messages.say("a\x1b[31m\r" + "b" * 1_000_000 + "\n" + "line\n" * 100_000)
-    said = capsys.readouterr().err
-    assert len(said) < 5_000
-    assert said.startswith("a\\x1b[31m\\rbbb")
-    assert said.endswith("… and 99962 more lines\n")
+    printed = capsys.readouterr().err
+    assert len(printed) < 5_000
+    assert printed.startswith("a\\x1b[31m\\rbbb")
+    assert printed.endswith("… and 99962 more lines\n")
     assert messages.printable("short") == "short"
     assert len(messages.printable("x" * 1_000)) < 210

@@ -1,4 +1,4 @@
-"""What is measured and made of it depends on no time zone, locale, umask or user of the machine."""
+"""Tests that results do not depend on time zone, locale, umask or user."""
 
 import hashlib
 import os
@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from support import ROOT, SNAKEMAKE, copy_project
 
-from iopatterns.base import children
+from iopatterns.base import subprocess_env
 from iopatterns.measuring import fio
 from iopatterns.workflow import batches
-from iopatterns.workflow.planned_cells import Cells, load
+from iopatterns.workflow.planned_cells import Cells, load_cells
 
 EXECUTIONS = ("01", "02")
 NOBODY = 65534
-# Everything that may be set otherwise on somebody's machine and must not matter
+# variables that must not matter
 ODD = {
     "POSIXLY_CORRECT": "1",
     "PYTHONWARNINGS": "error",
@@ -32,7 +32,13 @@ ODD = {
 
 @dataclass(frozen=True)
 class Host:
-    """How a machine is set up: its environment's variables, the umask, and whether another user than root measures."""
+    """The environment of a measurement.
+
+    Attributes:
+        variables: The environment variables.
+        umask: The umask.
+        is_of_nobody: Whether another user than root measures.
+    """
 
     variables: dict[str, str] = field(default_factory=dict)
     umask: int = 0o022
@@ -52,7 +58,10 @@ HOSTS = {
 
 
 def sums() -> dict[str, str]:
-    """Return the SHA-256 of each raw file that the installed fio gives, by path, as committed."""
+    """Return the committed SHA-256 sum of each raw file, by path.
+
+    The sums are for the installed version of fio.
+    """
     folder = ROOT / "data/manifests" / fio.version()
     if not folder.exists():
         pytest.skip(f"{folder.name}: no manifest is committed for this fio")
@@ -61,12 +70,15 @@ def sums() -> dict[str, str]:
     return {path: sum_ for sum_, path in lines}
 
 
-# A cell whose drive takes a setting, which sdparm sets
+# cells with a setting that sdparm changes
 TUNED = re.compile(r"-(dra1|wce0|rcd1|fsw1)-[0-9a-f]{8}$")
 
 
 def cells_of(found: dict[str, str]) -> list[str]:
-    """Return the folders of the first and the last cell of some studies, and of a tuned one, below data/raw."""
+    """Return the folders of some cells in data/raw.
+
+    These are the first and last cell of some studies, and a tuned cell.
+    """
     folders = [path.removeprefix("data/raw/").rpartition("/")[0] for path in found if path.endswith("/02.json")]
     studies = dict.fromkeys(folder.split("/")[1] for folder in folders)
     of_study = [[folder for folder in folders if folder.split("/")[1] == study] for study in studies]
@@ -76,7 +88,10 @@ def cells_of(found: dict[str, str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def locales(module_disk_folder: Path) -> Path:
-    """A folder with the German locale, in which numbers have a decimal comma: few machines have it."""
+    """Return a folder with the German locale, which has a decimal comma.
+
+    Few hosts have this locale.
+    """
     if shutil.which("localedef") is None or not Path("/usr/share/i18n/locales/de_DE").exists():
         return module_disk_folder
     made = ["localedef", "-i", "de_DE", "-f", "UTF-8", str(module_disk_folder / "de_DE.UTF-8")]
@@ -86,7 +101,7 @@ def locales(module_disk_folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def cells() -> Cells:
-    return load(ROOT)
+    return load_cells(ROOT)
 
 
 @pytest.mark.parametrize("host", HOSTS.values(), ids=HOSTS.keys())
@@ -101,9 +116,9 @@ def test_cells_of_a_default_run_give_the_committed_bytes(
         prefix = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         reached = subprocess.run([*prefix, "sh", "-c", 'test -x "$0"', sys.executable], check=False)
         if reached.returncode:
-            pytest.skip(f"{sys.executable}: lies in a folder that other users may not enter")
+            pytest.skip(f"{sys.executable}: is in a folder that other users may not enter")
         os.chown(disk_folder, NOBODY, NOBODY)
-    # as with the environment active
+    # as in the active virtual environment
     here = {"PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin", "LOCPATH": str(locales)}
     differing = {}
     for folder in cells_of(expected):
@@ -127,7 +142,7 @@ def test_cells_of_a_default_run_give_the_committed_bytes(
     assert differing == {}
 
 
-def test_a_run_by_hand_gives_the_same_results_everywhere(disk_folder: Path, locales: Path) -> None:
+def test_a_run_gives_the_same_results_everywhere(disk_folder: Path, locales: Path) -> None:
     made = {}
     odd = {**ODD, "TZ": "Asia/Kathmandu", "LOCPATH": str(locales), **GERMAN}
     for name, variables, umask in (("here", {}, 0o022), ("there", odd, 0o077)):
@@ -157,14 +172,19 @@ def test_a_run_by_hand_gives_the_same_results_everywhere(disk_folder: Path, loca
     assert [path for path, content in made["here"].items() if made["there"][path] != content] == []
 
 
-def test_every_locale_and_zone_of_the_user_is_replaced() -> None:
+def test_locale_and_time_zone_of_the_user_are_replaced() -> None:
     given = {"PATH": "/bin", "LC_ALL": "de_DE", "LC_PAPER": "x", "LANG": "x", "TZ": "x", "TZDIR": "x", "LOCPATH": "x"}
-    assert children.environment(given) == {"PATH": "/bin", "TZ": "UTC", "LC_ALL": "C.UTF-8", "LC_NUMERIC": "C"}
+    assert subprocess_env.child_environment(given) == {
+        "PATH": "/bin",
+        "TZ": "UTC",
+        "LC_ALL": "C.UTF-8",
+        "LC_NUMERIC": "C",
+    }
 
 
-def test_all_that_the_package_starts_has_it() -> None:
+def test_all_child_processes_have_the_uniform_environment() -> None:
     sources = {path: path.read_text() for path in (ROOT / "src/iopatterns").rglob("*.py") if "twin" not in path.parts}
     started = {path: len(re.findall(r"subprocess\.(?:run|Popen)\(", text)) for path, text in sources.items()}
-    uniform = {path: text.count("env=children.environment(") for path, text in sources.items()}
+    uniform = {path: text.count("env=subprocess_env.child_environment(") for path, text in sources.items()}
     assert sum(started.values())
     assert started == uniform

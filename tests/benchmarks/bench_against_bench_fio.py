@@ -1,8 +1,8 @@
-"""Time of `iopatterns bench` against bench-fio and fio-plot with the same grid on the same file, and the rates of both.
+"""Time and rates of `iopatterns bench` and of bench-fio with fio-plot, for the same grid on the same file.
 
-bench-fio comes with the package fio-plot, which is installed for this into an environment of its own that is deleted
-afterwards. Both run without a warm-up; `iopatterns bench` draws six figures, fio-plot one for each block size. Then
-bench-fio reads a file that was never written, which `iopatterns bench` has none of.
+The benchmark installs the package fio-plot, which has bench-fio, into a temporary environment. Both programs run
+without a warm-up; `iopatterns bench` draws six figures, fio-plot one for each block size. Then bench-fio reads a file
+that was never written, which `iopatterns bench` never does.
 """
 
 import json
@@ -25,7 +25,7 @@ LITTLE = ("--repetitions", "1", "--file-size", f"{FILE_MIB}MiB")
 
 
 def run(command: Sequence[str | Path], folder: Path) -> float:
-    """Run a command and return how many seconds it took."""
+    """Run a command; return its wall time in seconds."""
     start = time.perf_counter()
     done = subprocess.run(
         list(map(str, command)), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
@@ -36,7 +36,7 @@ def run(command: Sequence[str | Path], folder: Path) -> float:
 
 
 def install(folder: Path) -> Path:
-    """Install fio-plot into an environment of its own below ``folder``; return the folder of its programs."""
+    """Install fio-plot into a new environment in ``folder``; return the folder of its programs."""
     uv = (sys.executable, "-m", "uv", "--quiet")
     run((*uv, "venv", folder / "venv"), folder)
     run((*uv, "pip", "install", "--python", folder / "venv/bin/python", "fio-plot"), folder)
@@ -44,14 +44,14 @@ def install(folder: Path) -> Path:
 
 
 def ours(project: Project, sizes: Sequence[str], depths: Sequence[str], jobs: Sequence[str], runtime: str) -> float:
-    """Measure a grid with `iopatterns bench`; return how long that took."""
+    """Measure the grid with `iopatterns bench`; return the wall time in seconds."""
     grid = ("--rw", "randread", "--bs", ",".join(sizes), "--iodepth", ",".join(depths), "--numjobs", ",".join(jobs))
     command = (sys.executable, "-m", "iopatterns", "bench", "--drive", "scratch", *grid, "--runtime", runtime)
     return run((*command, *LITTLE), project.root)
 
 
 def theirs(programs: Path, file: Path, output: Path) -> float:
-    """Measure the same with bench-fio and draw it with fio-plot; return how long that took."""
+    """Measure the grid with bench-fio and draw it with fio-plot; return the wall time in seconds."""
     grid = ("--mode", "randread", "--block-size", *SIZES, "--iodepth", *DEPTHS, "--numjobs", *JOBS)
     about = ("--target", file, "--type", "file", "--size", f"{FILE_MIB}m", "--runtime", str(RUNTIME_S), "--time-based")
     took_s = run((programs / "bench-fio", *about, *grid, "--output", output, "--quiet"), output.parent)
@@ -63,7 +63,7 @@ def theirs(programs: Path, file: Path, output: Path) -> float:
 
 
 def rates_of_bench_fio(output: Path) -> dict[tuple[str, int, int], float]:
-    """Return the IOPS of each cell by block size, depth and jobs."""
+    """Return the IOPS that bench-fio measured, by block size, depth and jobs."""
     found = {}
     for path in output.glob("**/*.json"):
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -74,7 +74,7 @@ def rates_of_bench_fio(output: Path) -> dict[tuple[str, int, int], float]:
 
 
 def rates_of_ours(project: Project) -> dict[tuple[str, int, int], float]:
-    """Return the same of what `iopatterns bench` has written."""
+    """Return the IOPS that `iopatterns bench` measured, by block size, depth and jobs."""
     found = {}
     for path in (project.root / "results/bench").glob("*/tables/bench.csv"):
         for row in pd.read_csv(path).to_dict("records"):
@@ -85,7 +85,7 @@ def rates_of_ours(project: Project) -> dict[tuple[str, int, int], float]:
 
 
 def main() -> None:
-    """Print the times, their ratio, and the rates."""
+    """Print the wall times, their ratio, and the rates."""
     parent = ROOT / "data/scratch"
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=parent) as name:
@@ -94,7 +94,7 @@ def main() -> None:
         project = copy_project(folder / "project")
         project.edit("config/config.yaml", warmup="0 s")
         written_s = ours(project, SIZES[:1], DEPTHS[:1], JOBS[:1], "100ms")
-        # bench-fio before and after, so that what a machine warms up to favours neither
+        # bench-fio runs before and after, so that the warming up of the machine favours neither program
         before, after = folder / "before", folder / "after"
         before.mkdir()
         after.mkdir()
@@ -113,7 +113,7 @@ def main() -> None:
     if len(cells) != len(SIZES) * len(DEPTHS) * len(JOBS):
         sys.exit(f"the two have {len(cells)} cells in common: {sorted(here)} and {sorted(there)}")
     print(f"{len(cells)} cells of {RUNTIME_S} s each on the same file of {FILE_MIB} MiB")
-    print(f"writing that file, and its first cell: {written_s:.1f} s")
+    print(f"writing the file, and its first cell: {written_s:.1f} s")
     print(f"iopatterns bench: {ours_s:.1f} s, with its table and figures")
     print(f"bench-fio and fio-plot: {theirs_s:.1f} s, the mean of one run before and one after")
     print(f"iopatterns bench against bench-fio: {ours_s / theirs_s:.2f} x the time")
@@ -123,7 +123,7 @@ def main() -> None:
     ratio = statistics.median(here[cell] / there[cell] for cell in cells)
     print(f"median of the ratios of the rates: {ratio:.2f}")
     lie = statistics.median(nothing[cell] / there[cell] for cell in cells)
-    print(f"bench-fio on a file never written: {lie:.1f} x the rate of the written one, in the median")
+    print(f"bench-fio on a file never written: {lie:.1f} x the rate of the written file, in the median")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What judging the sources' claims and writing figures cost, against not keeping what was looked up and laid out.
+"""Processor time of judging all claims and of writing figures, with and without caches.
 
-Run it as ``python tests/benchmarks/bench_analysis.py``. Everything is of the measurement that the repository records.
+Run it as ``python tests/benchmarks/bench_analysis.py``. The studies are the recorded measurements of tests/studies.
 """
 
 import sys
@@ -30,20 +30,20 @@ SHOWN_DPI = 100
 
 
 class Forgetful(dict[Any, Any]):
-    """What is put into it is not found in it."""
+    """A dictionary in which no key is found."""
 
     def __contains__(self, _key: object) -> bool:
         return False
 
 
 def forget(executions: CachedExecutions, table: pd.DataFrame) -> None:
-    """Make it look up everything anew: in place of ``CachedExecutions.__init__``."""
+    """Initialise executions without caches; replaces ``CachedExecutions.__init__``."""
     executions.table = table
     executions._of_experiments, executions._at_levels, executions._columns = Forgetful(), Forgetful(), Forgetful()
 
 
 def cpu_s(work: Callable[[], object]) -> float:
-    """Return the least processor time of some rounds."""
+    """Return the shortest processor time of `ROUNDS` calls, in seconds."""
     took = []
     for _ in range(ROUNDS):
         begin = time.process_time()
@@ -53,7 +53,7 @@ def cpu_s(work: Callable[[], object]) -> float:
 
 
 def judging() -> None:
-    """Print what it takes to judge all recorded studies."""
+    """Print the processor time of judging all recorded studies, with and without caches."""
     keeping = CachedExecutions.__init__
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -67,35 +67,35 @@ def judging() -> None:
 
         def judge() -> None:
             for study in STUDIES:
-                scorecard.judge(root, study)
+                scorecard.judge_study(root, study)
 
-        kept_s = cpu_s(judge)
+        cached_s = cpu_s(judge)
         try:
             CachedExecutions.__init__ = forget  # type: ignore[method-assign,assignment]
-            anew_s = cpu_s(judge)
+            uncached_s = cpu_s(judge)
         finally:
             CachedExecutions.__init__ = keeping  # type: ignore[method-assign]
-    ratio = f"{anew_s / kept_s:.1f} x that with each selection looked up anew"
-    print(f"judging {len(STUDIES)} studies: {kept_s:.2f} s of CPU, {ratio}")
+    ratio = f"{uncached_s / cached_s:.1f} x as long without a cache of selections"
+    print(f"judging {len(STUDIES)} studies: {cached_s:.2f} s of processor time, {ratio}")
 
 
 def ours(figure: Figure, folder: Path) -> None:
-    """Write SVG and PNG, and a PNG of the size at which a notebook shows it."""
-    plots.save(figure, folder / "figure")
-    with plots.styled():
+    """Write a figure as the package does: SVG, PNG, and a small PNG for notebooks."""
+    plots.save_figure(figure, folder / "figure")
+    with plots.report_style():
         plots.write_png(figure, folder / "small.png", SHOWN_DPI)
 
 
 def by_savefig(figure: Figure, folder: Path) -> None:
-    """Write the same three files, each by ``Figure.savefig``."""
-    with plots.styled():
+    """Write an SVG, a PNG and a small PNG, each by ``Figure.savefig``."""
+    with plots.report_style():
         figure.savefig(folder / "figure.svg")
         figure.savefig(folder / "figure.png")
         figure.savefig(folder / "small.png", dpi=SHOWN_DPI)
 
 
 def drawing() -> None:
-    """Print what it takes to write the files of a figure of the fixture study."""
+    """Print the processor time of writing the files of a figure of the fixture study."""
     study = TINY.study()
     summary, published = study.summary("initial"), study.published("initial")
     ways: dict[str, Callable[[Figure, Path], None]] = {"here": ours, "savefig": by_savefig}
@@ -109,8 +109,8 @@ def drawing() -> None:
                 took[name].append(time.process_time() - begin)
                 plt.close(figure)
     here_s, savefig_s = min(took["here"]), min(took["savefig"])
-    ratio = f"{savefig_s / here_s:.1f} x that by savefig, which lays it out for each"
-    print(f"the files of a figure: {here_s:.2f} s of CPU, {ratio}")
+    ratio = f"{savefig_s / here_s:.1f} x as long by savefig, which lays the figure out for each file"
+    print(f"the files of a figure: {here_s:.2f} s of processor time, {ratio}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""How fast the text of strace is read and converted, and in how much memory, whatever its length. Prints one figure.
+"""Speed and memory of converting the text of strace.
 
-Writes a text of a quarter of a million lines and one of a million to a folder.
+The benchmark converts texts of 250,000 and of 1,000,000 lines, to show that memory does not grow with the length.
 """
 
 import argparse
@@ -14,19 +14,19 @@ LINES = 250_000
 LONGER = 4
 PROCESSES = 4
 MIB = 2**20
-# In a process of its own: prints its processor seconds, its most memory in KiB, and how many calls there were
+# Runs in a process of its own; prints processor seconds, peak memory in KiB, and the number of calls
 CONVERT = """
 import resource, sys
 from pathlib import Path
 from iopatterns import calls
-done = calls.convert(calls.open_trace([Path(sys.argv[1])]), Path(sys.argv[2]))
+done = calls.convert_calls(calls.open_trace([Path(sys.argv[1])]), Path(sys.argv[2]))
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime, used.ru_maxrss, done.calls)
 """
 
 
 def strace(count: int) -> Iterable[str]:
-    """Yield lines of processes that write in turn. Each tenth call is told in two parts."""
+    """Yield lines of strace: processes write in turn, and each tenth call is in two parts."""
     for process in range(PROCESSES):
         yield f'{process + 1} 1700000000.000000 openat(AT_FDCWD, "/data/{process}", O_RDWR) = 3 <0.000010>\n'
     left = ""
@@ -43,7 +43,7 @@ def strace(count: int) -> Iterable[str]:
 
 
 def main() -> None:
-    """Convert both texts, and print what that took."""
+    """Convert both texts; print processor time and peak memory."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lines", type=int, default=LINES, help="of the shorter text  [default: %(default)s]")
     count = parser.parse_args().lines
@@ -60,7 +60,7 @@ def main() -> None:
     (_, memory, _), (seconds, more, calls) = taken
     print(
         f"text of strace: {count * LONGER} lines, {size / MIB:.0f} MiB, {calls:.0f} calls, {seconds:.1f} processor"
-        f" seconds; at most {more / 1024:.0f} MiB of memory, {memory / 1024:.0f} MiB for a quarter of them",
+        f" seconds; at most {more / 1024:.0f} MiB of memory, {memory / 1024:.0f} MiB for a quarter of the trace",
         flush=True,
     )
 

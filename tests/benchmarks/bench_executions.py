@@ -1,7 +1,7 @@
-"""What an execution on a twin costs in processor time, by how fio is started, against fio's own start.
+"""Processor time of a repetition on a simulated drive, by the way in which fio is started.
 
-Processor time, not wall time: other programs on the machine change it little. The workload is a virtual second of 4 KiB
-random reads, one at a time, as the studies have it.
+Processor time depends less than wall time on other programs of the machine. The workload is a virtual second of 4 KiB
+random reads, one at a time, as in the studies.
 """
 
 import os
@@ -22,20 +22,20 @@ JOB += ["--output-format=json+", "--allow_file_create=0", "--readonly"]
 
 
 def cpu_s() -> float:
-    """Return the processor time of all processes that have ended and been waited for."""
+    """Return the processor time of all child processes that have ended, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def each_ms(work: Callable[[], object]) -> float:
-    """Return the processor time of one of the executions that ``work`` makes, in milliseconds."""
+    """Return the processor time per repetition, in milliseconds, when ``work`` makes `EXECUTIONS` repetitions."""
     before = cpu_s()
     work()
     return 1000 * (cpu_s() - before) / EXECUTIONS
 
 
 def repeated(argv: list[str], environment: dict[str, str] | None = None) -> Callable[[], None]:
-    """Return what runs a command so many times, each in a process of its own."""
+    """Return a function that runs a command `EXECUTIONS` times, each in a new process."""
 
     def work() -> None:
         for _ in range(EXECUTIONS):
@@ -45,14 +45,14 @@ def repeated(argv: list[str], environment: dict[str, str] | None = None) -> Call
 
 
 def main() -> None:
-    """Print milliseconds an execution, and ratios to ``fio --version``."""
+    """Print milliseconds per repetition, and ratios to ``fio --version``."""
     twin = str(Path(sys.executable).with_name("twin"))
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        environment = running.prepare("px05smb040", folder)
+        environment = running.prepare_environment("px05smb040", folder)
 
         def loaded(runtime: str) -> None:
-            argv = running.on_drive(["fio", *JOB, f"--runtime={runtime}", "--output=out.json"], environment)
+            argv = running.command_on_drive(["fio", *JOB, f"--runtime={runtime}", "--output=out.json"], environment)
             process = fio.FioForkServer(environment)
             for _ in range(EXECUTIONS):
                 process.run(argv, 1, argv)
@@ -63,12 +63,12 @@ def main() -> None:
         print(f"fio --version: {version_ms:.1f} ms")
         ways = {
             "twin run": each_ms(repeated([twin, "run", "px05smb040", "--state", folder, "--", *argv])),
-            "fio started on a twin": each_ms(repeated(running.on_drive(argv, environment), environment)),
+            "fio started on a twin": each_ms(repeated(running.command_on_drive(argv, environment), environment)),
             "fio kept loaded": each_ms(lambda: loaded("1")),
-            "fio kept loaded, a millisecond in place of a second": each_ms(lambda: loaded("1ms")),
+            "fio kept loaded, runtime of a millisecond": each_ms(lambda: loaded("1ms")),
         }
         for name, found_ms in ways.items():
-            print(f"{name}: {found_ms:.1f} ms an execution, {found_ms / version_ms:.2f} x fio --version")
+            print(f"{name}: {found_ms:.1f} ms per repetition, {found_ms / version_ms:.2f} x fio --version")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""How soon a moved slider of notebooks/explore.ipynb has redrawn its figure, within the notebook's process.
+"""Time to redraw the figure of notebooks/explore.ipynb after a slider has moved.
 
-Run it as ``python tests/benchmarks/bench_explore.py``. Each figure is of simulating and drawing together.
+Run it as ``python tests/benchmarks/bench_explore.py``. Each time includes simulation and drawing.
 """
 
 import time
@@ -21,19 +21,19 @@ WORKLOADS = {
 
 
 def main() -> None:
-    """Print the median and the 95th percentile, of all twins and of each workload."""
-    picture = explore.Picture()
-    drives = [models.load(name) for name in models.names()]
+    """Print the median and the 95th percentile of the redraw time, for all models together and for each workload."""
+    picture = explore.SimulationFigure()
+    drives = [models.load_model(name) for name in models.list_models()]
     took_ms: dict[str, list[float]] = {}
     busy = time.process_time()
     for name, workload in WORKLOADS.items():
         for model in drives:
             begin = time.perf_counter()
-            picture.png(explore.simulate(model, workload, {}))
+            picture.png(explore.simulate_workload(model, workload, {}))
             took_ms.setdefault(name, []).append(1e3 * (time.perf_counter() - begin))
     everything = [one for each in took_ms.values() for one in each]
     busy_ms = 1e3 * (time.process_time() - busy) / len(everything)
-    print(f"a redraw takes {busy_ms:.0f} ms of CPU in the mean, whatever else the machine does")
+    print(f"a redraw takes {busy_ms:.0f} ms of processor time in the mean")
     for name, each in {f"{len(drives)} twins, {len(WORKLOADS)} workloads": everything, **took_ms}.items():
         median, high = np.quantile(each, [0.5, 0.95])
         print(f"{name}: {median:.0f} ms, 95 % within {high:.0f} ms, of {len(each)} redraws")

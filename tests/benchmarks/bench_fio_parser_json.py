@@ -1,4 +1,4 @@
-"""Time reading a thousand json+ results into tables, and json.load alone of the same files."""
+"""Time to read a thousand json+ results into tables, against json.load of the same files."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fio_parser_json import jobs, latency_bins, read_documents
 
-# Two seconds, as a short measurement on a drive: the histograms are of the usual size.
+# A runtime of two seconds gives histograms of the usual size
 FIO = (
     "fio --name=randrw --rw=randrw --bs=4k --ioengine=psync --filename=f --size=64m --time_based --runtime=2 "
     "--output-format=json+ --output=result.json"
@@ -19,14 +19,14 @@ FIO = (
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Run once and tell how long it took."""
+    """Call a function once; return the wall time in seconds."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 def main() -> None:
-    """Make the files with the installed fio and time each way of reading them."""
+    """Make the files with the installed fio; print the time of each way of reading them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=1000)
     count = parser.parse_args().files

@@ -1,4 +1,4 @@
-"""Planning 100,000 executions of twins, and measuring 10,000: time, memory and files, and what a million would take."""
+"""Time, memory and files of planning 100,000 repetitions on simulated drives and measuring 10,000."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import ROOT, SNAKEMAKE, Project, copy_project
 
 from iopatterns.workflow import batches
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import load_cells
 
 MODEL = "px05smb040"
 STUDY = "tiny"
@@ -25,7 +25,7 @@ _MB = 1e6
 
 
 class Cost(NamedTuple):
-    """What a run of Snakemake took: wall and processor time in seconds, and the most memory in bytes."""
+    """The cost of a run of Snakemake: wall and processor time in seconds, and peak memory in bytes."""
 
     wall_s: float
     processor_s: float
@@ -36,7 +36,7 @@ class Cost(NamedTuple):
 
 
 def fleet(root: Path, executions: int) -> Project:
-    """Return a project with a study of so many executions: ten on each cell, on ten drives."""
+    """Return a project with a study of ``executions`` repetitions: ten of each cell, on ten drives."""
     project = copy_project(root)
     drives = [f"drive{number}" for number in range(DRIVES)]
     project.edit("config/drives.yaml", **{drive: {"kind": "twin", "model": MODEL} for drive in drives})
@@ -49,7 +49,7 @@ def fleet(root: Path, executions: int) -> Project:
 
 
 def cost(project: Project, *words: str) -> Cost:
-    """Run Snakemake in a project; return what it took, the jobs that it started not counted as memory."""
+    """Run Snakemake in a project; return its cost, without the memory of the jobs that it started."""
     started = time.perf_counter()
     with subprocess.Popen(
         [*SNAKEMAKE, *words], cwd=project.root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -64,8 +64,8 @@ def cost(project: Project, *words: str) -> Cost:
 
 
 def pretend_measured(project: Project) -> None:
-    """Make all raw files of a project, empty: a plan looks at their names and times alone."""
-    cells = load(project.root)
+    """Make all raw files of a project as empty files, because a plan reads only their names and times."""
+    cells = load_cells(project.root)
     for raw in cells.raw_files(cells.of_study(STUDY)):
         path = project.root / raw
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def pretend_measured(project: Project) -> None:
 
 
 def main() -> None:
-    """Print the figures of both sizes, and those of a million executions, by proportion."""
+    """Print the costs of both sizes, and of a million repetitions by proportion."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--planned", type=int, default=100_000, help="executions that are planned")
     parser.add_argument("--measured", type=int, default=10_000, help="executions that are measured")
@@ -82,14 +82,14 @@ def main() -> None:
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         project = fleet(Path(folder) / "planned", arguments.planned)
-        cells, jobs = load(project.root), batches.of_study(load(project.root), STUDY)
+        cells, jobs = load_cells(project.root), batches.study_batches(load_cells(project.root), STUDY)
         raws, declared = (files(cells.of_study(STUDY)) for files in (cells.raw_files, cells.declared_outputs))
-        print(f"{len(raws):,} repetitions, {len(declared):,} files that Snakemake is told of, {len(jobs):,} jobs")
+        print(f"{len(raws):,} repetitions, {len(declared):,} files that Snakemake knows, {len(jobs):,} jobs")
         first = cost(project, "-n", f"measure_{STUDY}")
         print(f"planning them (snakemake -n): {first}")
         pretend_measured(project)
         second = cost(project, "-n", f"measure_{STUDY}")
-        print(f"planning again when all are there: {second}")
+        print(f"planning again when all files exist: {second}")
 
         project = fleet(Path(folder) / "measured", arguments.measured)
         ran = cost(project, f"measure_{STUDY}")
@@ -97,7 +97,7 @@ def main() -> None:
         stored_bytes = sum(state.st_blocks for state in files) * 512
         each_ms = 1000 * ran.wall_s / arguments.measured
         print(f"measuring {arguments.measured:,}: {ran.wall_s:.0f} s on one core, {each_ms:.0f} ms each")
-        print(f"they left {len(files):,} files, {stored_bytes / _MB:,.0f} MB on disk")
+        print(f"they leave {len(files):,} files, {stored_bytes / _MB:,.0f} MB on disk")
     more, of_measured = MILLION / arguments.planned, MILLION / arguments.measured
     memory_mb = more * first.memory_bytes / _MB
     print(

@@ -1,4 +1,4 @@
-"""Time expanding a study of 100,000 cells, names and hashes included, against json.dumps alone of the same cells."""
+"""Time to expand a study to 100,000 cells, against json.dumps of the same cells."""
 
 import json
 import time
@@ -9,22 +9,22 @@ from iopatterns.configuration import config, grid
 
 
 def main() -> None:
-    """Print seconds, cells per second and the ratio."""
-    # a drive that no study names runs in all experiments
-    base = config.load(Path(__file__).resolve().parents[2], {"drives": ["scratch"]})
+    """Print the time in seconds, the cells per second and the ratio to json.dumps."""
+    # no study names the drive scratch, so it runs in all experiments
+    base = config.load_config(Path(__file__).resolve().parents[2], {"drives": ["scratch"]})
     vary: dict[str, list[int | str]] = {
         "rw": ["read", "randread"],
         "bs": [512 * n for n in range(1, 501)],
         "numjobs": list(range(1, 101)),
     }
-    study: config.Study = {
+    study: config.StudyConfig = {
         "title": "",
         "source": "",
         "fio": {"ioengine": "sync", "direct": 1},
         "experiments": {"all": {"vary": vary}},
     }
     start = time.perf_counter()
-    cells = list(grid.expand(replace(base, studies={"study": study}), "study"))
+    cells = list(grid.expand_grid(replace(base, studies={"study": study}), "study"))
     expanding_s = time.perf_counter() - start
     start = time.perf_counter()
     for cell in cells:

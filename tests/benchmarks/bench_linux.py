@@ -1,6 +1,6 @@
-"""What `twin linux` costs: from boot to power-off, and requests of a drive per second on the wall.
+"""Boot time and requests per second of `twin linux`.
 
-The kernel must have been built (`./reproduce.sh linux`); without it nothing is printed but that.
+The kernel must have been built by `./reproduce.sh linux`.
 """
 
 import subprocess
@@ -22,7 +22,7 @@ WORKLOADS = {
 
 
 def wall_s(options: list[str], command: list[str]) -> float:
-    """Return how long a run takes, the quickest of some."""
+    """Return the shortest wall time of several runs, in seconds."""
     taken = []
     for _ in range(REPETITIONS):
         begun = time.perf_counter()
@@ -32,13 +32,13 @@ def wall_s(options: list[str], command: list[str]) -> float:
 
 
 def requests(trace: Path) -> int:
-    """Return how many requests a trace has."""
+    """Return the number of requests in a trace."""
     with trace.open() as file:
         return sum(1 for _ in file) - 1
 
 
 def main() -> None:
-    """Print a figure a line."""
+    """Print one result per line."""
     probe = subprocess.run([*TWIN, "px05smb040", "--", "true"], capture_output=True, text=True, check=False)
     if probe.returncode != 0:
         print(probe.stderr.strip())
@@ -50,11 +50,13 @@ def main() -> None:
         trace = Path(folder) / "trace.csv"
         for name, words in WORKLOADS.items():
             taken_s, made = [], []
-            for ios in (FEW, MANY):  # the difference of the two has no boot and no start of fio in it
+            for ios in (FEW, MANY):  # their difference excludes boot and start of fio
                 taken_s.append(wall_s(["--fs", "none", "--trace", str(trace)], [*FIO, *words, f"--number_ios={ios}"]))
                 made.append(requests(trace))
             rate = (made[1] - made[0]) / (taken_s[1] - taken_s[0])
-            print(f"{name}: {rate:,.0f} requests per wall second, after {taken_s[0] - empty:.1f} s in which fio starts")
+            print(
+                f"{name}: {rate:,.0f} requests per wall second, after {taken_s[0] - empty:.1f} s for the start of fio"
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Time how soon a measurement starts, and how soon a mistake in the configuration is told, against bare commands."""
+"""Time until a measurement starts, and until a mistake in the configuration is reported."""
 
 import statistics
 import subprocess
@@ -21,15 +21,15 @@ def median_s(*command: str) -> float:
 
 
 def main() -> None:
-    """Print medians and ratios."""
+    """Print the median wall times and their ratios."""
     tools = Path(sys.executable).parent
     python_s = median_s(sys.executable, "-c", "pass")
-    # ends in the first check of the measuring code, with everything imported that a measurement needs
+    # ends in the first check of the measuring code, after all imports of a measurement
     start_s = median_s(f"{tools}/iopatterns", "measure", "--specification", "{}", "x/no-such-cell/01.json")
     print(f"iopatterns measure starts in {start_s:.3f} s, {start_s / python_s:.1f} x python -c pass ({python_s:.3f} s)")
     version_s = median_s(f"{tools}/snakemake", "--version")
     mistake_s = median_s(f"{tools}/snakemake", "--cores", "1", "--config", "repetition=3")
-    print(f"a mistyped key is told in {mistake_s:.2f} s, {mistake_s / version_s:.2f} x snakemake --version")
+    print(f"a mistyped key is reported in {mistake_s:.2f} s, {mistake_s / version_s:.2f} x snakemake --version")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""How fast traces are read and converted, and in how much memory, whatever their length. Prints one figure a line.
+"""Speed and memory of converting block traces, by form.
 
-Writes a trace of a million requests and one of four times as many in each form to a folder, half a gigabyte in all.
+For each form, the benchmark converts traces of one and of four million requests, to show that memory does not grow with
+the length. The files take half a gigabyte.
 """
 
 import argparse
@@ -17,7 +18,7 @@ MIB = 2**20
 
 
 def offsets(count: int) -> Iterable[tuple[int, int]]:
-    """Yield number and sector of requests of 4 KiB over 4 GiB, in an order that does not repeat."""
+    """Yield number and sector of 4 KiB requests over 4 GiB, in a non-repeating order."""
     return ((number, number * 2_654_435_761 % MIB * 8) for number in range(count))
 
 
@@ -69,13 +70,13 @@ FORMS: dict[str, Callable[[int], Iterable[bytes]]] = {
 
 
 def convert(trace: Path, output: Path) -> tuple[float, int]:
-    """Convert a trace in a process of its own; return its processor seconds and most memory in bytes."""
+    """Convert a trace in a process of its own; return processor time in seconds and peak memory in bytes."""
     code = (
         "import resource, sys; from pathlib import Path; from iopatterns.twin import traces;"
-        "traces.convert(*map(Path, sys.argv[1:3]), issued=sys.argv[3] == 'issued');"
+        "traces.convert_trace(*map(Path, sys.argv[1:3]), issued=sys.argv[3] == 'issued');"
         "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime + used.ru_stime, used.ru_maxrss)"
     )
-    # what blktrace writes has each request several times over
+    # blktrace writes each request several times, at each of its stages
     which = "issued" if trace.name.startswith("blk") and trace.suffix != ".parquet" else "all"
     done = subprocess.run(
         [sys.executable, "-c", code, trace, output, which], stdout=subprocess.PIPE, text=True, check=True
@@ -104,11 +105,11 @@ def main() -> None:
 
 
 def report(name: str, count: int, traces: list[Path], outputs: list[Path]) -> None:
-    """Convert the shorter and the longer trace of a form and print what that took."""
+    """Convert the shorter and the longer trace of a form; print processor time and peak memory."""
     (_, memory), (seconds, more) = (convert(*each) for each in zip(traces, outputs, strict=True))
     print(
         f"{name}: {count * LONGER} requests, {traces[1].stat().st_size / MIB:.0f} MiB, {seconds:.1f} processor seconds;"
-        f" at most {more / MIB:.0f} MiB of memory, {memory / MIB:.0f} MiB for a quarter of them",
+        f" at most {more / MIB:.0f} MiB of memory, {memory / MIB:.0f} MiB for a quarter of the trace",
         flush=True,
     )
 

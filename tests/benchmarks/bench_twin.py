@@ -1,6 +1,6 @@
-"""How fast twins are: against fio without a drive, against fio's own start, and in replay. Prints one figure a line.
+"""Speed of simulated drives: fio on them, the start of fio, and replays.
 
-Run it as ``python tests/benchmarks/bench_twin.py``; figures that have a peer are ratios within this one run.
+Run it as ``python tests/benchmarks/bench_twin.py``; most results are ratios within one run.
 """
 
 import json
@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from iopatterns import twin
-from iopatterns.twin.replaying import Session
+from iopatterns.twin.trace_replay import ReplaySession
 
 TWIN = [str(Path(sys.executable).with_name("twin")), "run"]
 FIO = ["fio", "--name=bench", "--size=1g", "--rw=randread", "--bs=4k", "--thread=1", "--clocksource=clock_gettime"]
@@ -35,12 +35,12 @@ def wall_s(argv: Sequence[str], times: int = 1) -> float:
 
 
 def on_twin(state: str, *options: str) -> list[str]:
-    """Return the command of a fio run on PX05SMB040."""
+    """Return the command of a run of fio on the model px05smb040."""
     return [*TWIN, "px05smb040", "--state", state, "--", *FIO, "--filename={drive}", "--direct=1", *options]
 
 
 def requests_of(argv: Sequence[str]) -> int:
-    """Return how many requests a run of fio makes in all."""
+    """Return the number of requests of a run of fio."""
     done = subprocess.run([*argv, "--output-format=json"], check=True, capture_output=True, text=True)
     text = done.stdout
     jobs = json.loads(text[text.index("{") :])["jobs"]
@@ -48,7 +48,7 @@ def requests_of(argv: Sequence[str]) -> int:
 
 
 def cpu_s(argv: Sequence[str], times: int) -> float:
-    """Return the median processor time of a command in seconds, which others on the machine change little."""
+    """Return the median processor time of a command, in seconds."""
     found = []
     for _ in range(times):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -59,13 +59,13 @@ def cpu_s(argv: Sequence[str], times: int) -> float:
 
 
 def cpu_us_a_request(short: list[str], long: list[str]) -> float:
-    """Return the processor time of a request in us, start-up left out: the difference of a long and a short run."""
+    """Return the processor time per request in µs: the difference of a long and a short run, without start-up."""
     more = requests_of(long) - requests_of(short)
     return 1e6 * (cpu_s(long, 3) - cpu_s(short, 3)) / more
 
 
 def steady_trace(operation: int, region_bytes: int, count: int, seed: int) -> pd.DataFrame:
-    """Return 4 KiB requests at random in a region."""
+    """Return random 4 KiB requests in a region."""
     numbers = np.random.Generator(np.random.PCG64(seed))
     blocks = numbers.integers(0, region_bytes // 4096, count, dtype=np.uint64)
     return pd.DataFrame(
@@ -78,8 +78,8 @@ def steady_trace(operation: int, region_bytes: int, count: int, seed: int) -> pd
 
 
 def replay_rate(model: twin.Model, operation: int, region_bytes: int, pieces: int, depth: int) -> tuple[float, int]:
-    """Return requests per wall second of a replay in pieces of half a million, and how much memory it took in bytes."""
-    session = Session(model, depth=depth)
+    """Replay requests in pieces of half a million; return requests per wall second, and used memory in bytes."""
+    session = ReplaySession(model, depth=depth)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     traces = [steady_trace(operation, region_bytes, 500_000, seed) for seed in range(2)]
     begin = time.process_time()
@@ -90,34 +90,34 @@ def replay_rate(model: twin.Model, operation: int, region_bytes: int, pieces: in
 
 
 def main() -> None:
-    """Print all figures."""
+    """Print all results."""
     with tempfile.TemporaryDirectory() as state:
         version_s = wall_s(["fio", "--version"], 15)
         short_s = wall_s(on_twin(state, "--runtime=1", "--ioengine=psync"), 15)
-        print(f"1 virtual second of 4 KiB random reads, all in: {1000 * short_s:.0f} ms,")
+        print(f"1 virtual second of 4 KiB random reads, start of fio included: {1000 * short_s:.0f} ms,")
         print(f"    {short_s / version_s:.1f} x fio --version ({1000 * version_s:.0f} ms)")
 
         null = [*FIO, "--ioengine=null"]
         null_us = cpu_us_a_request([*null, "--runtime=1"], [*null, "--runtime=3"])
         psync = on_twin(state, "--ioengine=psync")
         one_us = cpu_us_a_request([*psync, "--runtime=1"], [*psync, "--runtime=200"])
-        print(f"fio psync, 4 KiB random reads at depth 1: {one_us:.2f} us of CPU a request,")
+        print(f"fio psync, 4 KiB random reads at depth 1: {one_us:.2f} us of processor time per request,")
         print(f"    {one_us / null_us:.2f} x fio's null engine ({null_us:.2f} us)")
 
         libaio = on_twin(state, "--ioengine=libaio", "--iodepth=32")
         deep_us = cpu_us_a_request([*libaio, "--runtime=1"], [*libaio, "--runtime=20"])
-        print(f"fio libaio, depth 32: {deep_us:.2f} us of CPU a request, {deep_us / one_us:.2f} x depth 1")
+        print(f"fio libaio, depth 32: {deep_us:.2f} us of processor time per request, {deep_us / one_us:.2f} x depth 1")
 
         jobs = [*psync, "--numjobs=16", "--group_reporting"]
         jobs_us = cpu_us_a_request([*jobs, "--runtime=1"], [*jobs, "--runtime=20"])
-        print(f"fio psync, 16 jobs: {jobs_us:.2f} us of CPU a request, {jobs_us / one_us:.2f} x one job")
+        print(f"fio psync, 16 jobs: {jobs_us:.2f} us of processor time per request, {jobs_us / one_us:.2f} x one job")
 
         polling = [*libaio, "--iodepth_batch_complete_min=0", "--numjobs=2", "--runtime=1"]
         spinning = [*psync, "--thinktime=200", "--thinktime_spin=200", "--numjobs=4", "--runtime=1"]
         for name, argv in (("polling in 2 jobs", polling), ("spinning between requests in 4 jobs", spinning)):
-            print(f"1 virtual second of {name}: {cpu_s(argv, 3):.2f} s of CPU")
+            print(f"1 virtual second of {name}: {cpu_s(argv, 3):.2f} s of processor time")
 
-    model = twin.load("px05smb040")
+    model = twin.load_model("px05smb040")
     rate, _ = replay_rate(model, 0, model.size_bytes, 20, 1)
     print(f"replay, 10 million 4 KiB random reads over {model.size_bytes / 1e9:.0f} GB: {rate / 1e6:.2f} million/s")
     small = model.overridden(["capacity.size=16GiB", "flash.pages_per_block=64", "ftl.initial_state=random"])
@@ -126,7 +126,7 @@ def main() -> None:
     print(f"replay, 10 million random overwrites with garbage collection at steady state: {rate / 1e6:.2f} million/s,")
     print(f"    {memory / units:.1f} bytes per 4 KiB unit, {units} units touched")
     _, memory = replay_rate(small, 1, small.size_bytes, 40, 32)
-    print(f"    {memory / units:.1f} bytes more after 20 million others")
+    print(f"    {memory / units:.1f} bytes more after 20 million more overwrites")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write amplification of the simulated drives beside the closed forms. Prints one line a policy and over-provisioning.
+"""Write amplification of simulated drives, against closed forms.
 
 Run it as ``python tests/benchmarks/bench_write_amplification.py``. The drive has uniform random writes of 4 KiB, is
 overwritten twice from its steady state, and is measured over the second time.
@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.special import lambertw
 
 from iopatterns import twin
-from iopatterns.twin.replaying import Session
+from iopatterns.twin.trace_replay import ReplaySession
 
 SIZE_BYTES = 4 * 2**30
 UNIT_BYTES = 4096
@@ -32,7 +32,7 @@ SETTINGS = (
 
 
 def greedy(spare: float, pages: int) -> float:
-    """Return write amplification for collecting the block with the fewest valid pages.
+    """Return the write amplification of collecting the block with the fewest valid pages.
 
     ``spare`` is physical over logical space, ``pages`` those of a block. After P. Desnoyers, Analytic modeling of SSD
     write performance, SYSTOR 2012, section 4.
@@ -43,7 +43,7 @@ def greedy(spare: float, pages: int) -> float:
 
 
 def oldest(spare: float) -> float:
-    """Return write amplification for collecting the oldest block, to which cost-benefit comes down for uniform writes.
+    """Return the write amplification of collecting the oldest block, as cost-benefit does for uniform writes.
 
     After P. Desnoyers, as above, section 3.
     """
@@ -51,7 +51,7 @@ def oldest(spare: float) -> float:
 
 
 def overwrites(seed: int) -> pd.DataFrame:
-    """Return as many random writes as the drive has units."""
+    """Return one random write for each unit of the drive."""
     units = SIZE_BYTES // UNIT_BYTES
     blocks = np.random.Generator(np.random.PCG64(seed)).integers(0, units, units, dtype=np.uint64)
     size_bytes = np.full(units, UNIT_BYTES, np.uint64)
@@ -61,11 +61,11 @@ def overwrites(seed: int) -> pd.DataFrame:
 
 
 def measured(policy: str, over_provisioning: float) -> float:
-    """Return units programmed for each unit that the host wrote."""
-    model = twin.load("px05smb040").overridden(
+    """Return the number of programmed units per unit that the host wrote."""
+    model = twin.load_model("px05smb040").overridden(
         [*SETTINGS, f"ftl.over_provisioning={over_provisioning}", f"page_mapping.gc_policy={policy}"]
     )
-    session = Session(model, depth=64)
+    session = ReplaySession(model, depth=64)
     counts = [session.counters() for _ in session.run(overwrites(seed) for seed in (1, 2))]
     before, after = counts[:2]
     return (after["units_programmed"] - before["units_programmed"]) / (after["units_host"] - before["units_host"])

@@ -1,10 +1,9 @@
-"""How much of fio's own test suite passes on twins, and why the rest does not: `snakemake fio-suite`.
+"""Count the tests of fio that pass on simulated drives, and explain the others: `snakemake fio-suite`.
 
-Run it as ``python tests/benchmarks/bench_fio_suite.py SOURCE [--fio FIO] [--output FILE]``. SOURCE is a source tree of
-fio; FIO the executable of the same version (default: the one built in SOURCE). The scripts in its ``t`` measure files
-of their own; here each gets a twin in place of them: this file, called as fio, gives fio the drive for each file, and
-kept data, in a state folder for each folder that a script works in. Each script runs once more with fio alone, so
-that what fails there as well is told apart.
+Run it as ``python tests/benchmarks/fio_suite.py SOURCE [--fio FIO] [--output FILE]``. SOURCE is a source tree of fio,
+FIO an executable of the same version (default: SOURCE/fio). The scripts in SOURCE/t test fio on files. Here a script
+calls this program as fio, which runs fio on a twin (simulated drive) with kept data in place of the files. Each script
+also runs with fio alone, to recognise cases that fail without a twin, too.
 """
 
 import argparse
@@ -22,7 +21,7 @@ from typing import Any
 
 TWIN = [str(Path(sys.executable).with_name("twin")), "run"]
 MODEL = "px05smb040"
-# What each script is called with beside fio: {fio} is what it takes for fio, {folder} where it may write.
+# Arguments of each script; {fio} is the program that it calls as fio, {folder} a folder that it may write
 COMMON = ["--fio", "{fio}", "--artifact-root", "{folder}/artifacts"]
 SCRIPTS = {
     "verify.py": [*COMMON, "--skip-req", "--csum", "md5"],
@@ -37,28 +36,27 @@ SCRIPTS = {
     "log_compression.py": ["--fio", "{fio}"],
     "readonly.py": COMMON,
 }
-# Why no other script of t is run.
+# Scripts of t that do not run, with the reason
 NOT_RUN = {
     "client_server.py": "fio's jobs run in another process, which has no drive",
     "io_uring_cmd.py": "io_uring's requests do not pass through the program's calls",
     "io_uring_pi.py": "io_uring's requests do not pass through the program's calls",
-    "nvmept_*.py": "NVMe pass-through commands, which no twin has",
-    "sgunmap-*.py": "UNMAP by SG_IO: only settings go through it",
+    "nvmept_*.py": "NVMe pass-through commands, which twins do not support",
+    "sgunmap-*.py": "UNMAP by SG_IO, which twins support only for settings",
     "jsonplus2csv_test.py": "a tool of fio's that makes no I/O",
-    "latency_percentiles.py": "many minutes with fio alone; it checks fio's percentiles against fio's own logs",
+    "latency_percentiles.py": "takes many minutes with fio alone, and checks fio's percentiles against fio's own logs",
     "run-fio-tests.py": "it runs the scripts above, and job files that need files, io_uring or null devices",
 }
 CASE = re.compile(
-    r"^(?:\**Test (?P<id>[^:]*?):? (?P<told>PASSED|FAILED|SKIPPED)|(?P<first>PASSED|FAILED)\b)(?P<why>.*)$"
+    r"^(?:\**Test (?P<id>[^:]*?):? (?P<outcome>PASSED|FAILED|SKIPPED)|(?P<first>PASSED|FAILED)\b)(?P<why>.*)$"
 )
 
 
 def as_fio(words: Sequence[str]) -> int:
-    """Run fio with these words on a twin that stands for the files of the folder it would have worked in.
+    """Run fio on a twin in place of the files in its folder; return its exit status.
 
-    ioengine=null becomes psync, as no request of a null engine reaches a drive; all jobs share one processor, as on a
-    twin they do. What became of it goes into the file
-    that FIO_SUITE_LOG names.
+    ioengine=null becomes psync, because requests of the null engine do not reach a drive. All jobs share one processor,
+    as they do on a twin. The outcome is appended to the file FIO_SUITE_LOG.
     """
     folder = Path.cwd()
     given: list[str] = []
@@ -77,7 +75,7 @@ def as_fio(words: Sequence[str]) -> int:
         elif name == "cpus_allowed":
             given.append(f"--cpus_allowed={min(os.sched_getaffinity(0))}")  # the scripts ask for four processors
         elif name == "fallocate":
-            continue  # of no meaning on a drive
+            continue  # has no meaning on a drive
         else:
             given.append(word)
     if not drive_named and any(word.startswith("--name=") for word in words):
@@ -86,17 +84,17 @@ def as_fio(words: Sequence[str]) -> int:
     command = [*TWIN, "--state", str(folder / "twin"), "--keep-data", MODEL, "--", os.environ["FIO_SUITE_FIO"], *given]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     sys.stderr.write(done.stderr)
-    told = [line for line in done.stderr.splitlines() if line.startswith("twin")]
-    entry = {"folder": str(Path.cwd()), "status": done.returncode, "told": told[:1], "command": list(words)}
+    messages = [line for line in done.stderr.splitlines() if line.startswith("twin")]
+    entry = {"folder": str(Path.cwd()), "status": done.returncode, "messages": messages[:1], "command": list(words)}
     with open(os.environ["FIO_SUITE_LOG"], "a", encoding="utf-8") as log:
         log.write(json.dumps(entry) + "\n")
     return done.returncode
 
 
 def cases_of(script: Path, words: Sequence[str], folder: Path, log: Path) -> Iterator[tuple[str, str]]:
-    """Run a script, and yield for each of its cases whether it ``PASSED``, ``FAILED`` or was ``SKIPPED``, and why.
+    """Run a script; yield the outcome of each case (``PASSED``, ``FAILED`` or ``SKIPPED``) and the reason.
 
-    Where fio was refused in a case, ``log`` has got the twin's message by the time that the case is told.
+    If the twin refused fio in a case, ``log`` has the twin's message before the script prints the case.
     """
     read = 0
     with subprocess.Popen(
@@ -114,19 +112,19 @@ def cases_of(script: Path, words: Sequence[str], folder: Path, log: Path) -> Ite
             if case is None:
                 continue
             entries = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-            told = [message for entry in entries[read:] for message in json.loads(entry)["told"]]
+            messages = [message for entry in entries[read:] for message in json.loads(entry)["messages"]]
             read = len(entries)
-            yield case["told"] or case["first"], reason(told[0] if told else case["why"])
+            yield case["outcome"] or case["first"], reason(messages[0] if messages else case["why"])
 
 
 def reason(text: str) -> str:
-    """Return a message without what differs from case to case: names of jobs and folders, and numbers."""
+    """Return a message without names of jobs, folders and numbers, which differ from case to case."""
     text = re.sub(r"^twin: error: (?:job '[^']*' \([^)]*\): )?", "twin: ", text.strip(" :,"))
     return re.sub(r"\d+(?:\.\d+)?", "N", re.sub(r"/\S+", "…", text))[:160]
 
 
 def run(source: Path, fio: Path, work: Path) -> dict[str, dict[str, Any]]:
-    """Return for each script: how many cases there are, how many pass, and why the others do not, with how many."""
+    """Return for each script the number of cases, of passing cases, and of failing cases by reason."""
     adapter = work / "fio"
     adapter.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).resolve()} "$@"\n', encoding="utf-8")
     adapter.chmod(0o755)
@@ -136,15 +134,15 @@ def run(source: Path, fio: Path, work: Path) -> dict[str, dict[str, Any]]:
         script = source / "t" / name
         if not script.is_file():
             continue
-        told: dict[str, list[tuple[str, str]]] = {}
+        outcomes: dict[str, list[tuple[str, str]]] = {}
         for kind, executable in (("alone", fio), ("twin", adapter)):
             folder = work / f"{kind}-{script.stem}"
             folder.mkdir()
             log.unlink(missing_ok=True)
             os.environ |= {"FIO_SUITE_LOG": str(log), "FIO_SUITE_FIO": str(fio)}
             filled = [word.format(fio=executable, folder=folder) for word in words]
-            told[kind] = list(cases_of(script, filled, folder, log))
-        found[name] = summary(told["twin"], told["alone"])
+            outcomes[kind] = list(cases_of(script, filled, folder, log))
+        found[name] = summary(outcomes["twin"], outcomes["alone"])
         print(f"{name:<24} {found[name]['passed']:>4} of {found[name]['cases']} pass", flush=True)
         for why, count in found[name]["not passed"].items():
             print(f"{'':<24} {count:>4} {why}", flush=True)
@@ -152,7 +150,7 @@ def run(source: Path, fio: Path, work: Path) -> dict[str, dict[str, Any]]:
 
 
 def summary(twin: Sequence[tuple[str, str]], alone: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return the counts of one script: what is skipped is no case; what fails with fio alone is told as such."""
+    """Return the counts of a script; skipped cases do not count, and cases that fail with fio alone are marked."""
     cases = [
         each
         for each in zip_longest(twin, alone, fillvalue=("MISSING", ""))
@@ -170,12 +168,12 @@ def summary(twin: Sequence[tuple[str, str]], alone: Sequence[tuple[str, str]]) -
 
 
 def main() -> None:
-    """Run all scripts, print what passes, and write it as JSON."""
+    """Run all scripts; print the counts, and write them as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("source", nargs="?", default="", help="a source tree of fio")
-    parser.add_argument("--fio", type=Path, help="the executable of the same version (default: the one in SOURCE)")
-    parser.add_argument("--output", type=Path, help="write the counts to this file")
-    parser.add_argument("--only", choices=SCRIPTS, help="run this script alone")
+    parser.add_argument("source", nargs="?", default="", help="source tree of fio")
+    parser.add_argument("--fio", type=Path, help="executable of the same version (default: SOURCE/fio)")
+    parser.add_argument("--output", type=Path, help="JSON file for the counts")
+    parser.add_argument("--only", choices=SCRIPTS, help="run only this script")
     given = parser.parse_args()
     source = Path(given.source).resolve()
     if not given.source or not (source / "t/fiotestlib.py").is_file():
@@ -186,7 +184,8 @@ def main() -> None:
     fio = (given.fio or source / "fio").resolve()
     if not os.access(fio, os.X_OK) or fio.is_dir():
         sys.exit(
-            f"{fio}: no executable. Build fio there (./configure && make), or give one of the same version (--fio)"
+            f"{fio}: not an executable. Build fio there (./configure && make), or give an executable of the"
+            " same version: --fio FIO"
         )
     if given.only:
         for name in set(SCRIPTS) - {given.only}:
@@ -200,7 +199,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # called as fio by a script of fio's
+    # a script of fio calls this program as fio
     if "FIO_SUITE_LOG" in os.environ:
         sys.exit(as_fio(sys.argv[1:]))
     main()

@@ -1,4 +1,4 @@
-"""`iopatterns bench`: a drive measured at some levels with no file to write, and kept as a study if that is wanted."""
+"""`iopatterns bench`: measure a drive without a study, and make a study of it."""
 
 import json
 import re
@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
 from support import Project, copy_project
 
 import fio_parser_json
-from iopatterns.measuring.cell import log_beside
-from iopatterns.raw.sidecars import read_sidecar
+from iopatterns.measuring.cell import latency_log_path
+from iopatterns.raw.metadata_files import read_metadata
 
 LEVELS = ("--rw", "randread,randwrite", "--bs", "4k,64k", "--iodepth", "1,8", "--numjobs", "1,2")
 LITTLE = ("--repetitions", "2", "--runtime", "20ms", "--file-size", "64MiB")
@@ -22,11 +21,11 @@ LITTLE = ("--repetitions", "2", "--runtime", "20ms", "--file-size", "64MiB")
 
 @pytest.fixture(scope="module")
 def benched(module_disk_folder: Path) -> tuple[Project, str]:
-    """A project in which a twin was measured so, and what was said."""
+    """Measure a twin in a project; return the project and what was printed."""
     project = copy_project(module_disk_folder / "project")
-    said = project.iopatterns("bench", "--drive", "c400", *LEVELS, *LITTLE)
-    assert said.returncode == 0, said.stdout
-    return project, said.stdout
+    result = project.iopatterns("bench", "--drive", "c400", *LEVELS, *LITTLE)
+    assert result.returncode == 0, result.stdout
+    return project, result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -39,17 +38,17 @@ def raw_files(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.glob("raw/*/*/*/[0-9][0-9].json")}
 
 
-def test_each_combination_of_levels_is_measured_as_often_as_asked(folder: Path) -> None:
-    sidecars = [read_sidecar(raw) for raw in raw_files(folder)]
+def test_each_combination_of_levels_is_measured(folder: Path) -> None:
+    metadata = [read_metadata(raw) for raw in raw_files(folder)]
     asked = [
         (fio["rw"], fio["bs"], fio["iodepth"], fio["numjobs"])
-        for fio in (each["specification"]["fio"] for each in sidecars)
+        for fio in (each["specification"]["fio"] for each in metadata)
     ]
     assert len(asked) == 2 * len(set(asked)) == 2 * 16
-    assert {each["specification"]["runtime_ms"] for each in sidecars} == {20}
+    assert {each["specification"]["runtime_ms"] for each in metadata} == {20}
 
 
-def test_the_table_on_the_terminal_has_a_row_for_each(benched: tuple[Project, str], folder: Path) -> None:
+def test_the_printed_table_has_a_row_for_each_combination(benched: tuple[Project, str], folder: Path) -> None:
     written = pd.read_csv(folder / "tables/bench.csv")
     assert len(written) == 16
     head = benched[1].index("Largest CV (%)")
@@ -58,34 +57,34 @@ def test_the_table_on_the_terminal_has_a_row_for_each(benched: tuple[Project, st
     assert rates == pytest.approx(written["iops_mean"].tolist(), rel=0.01)
 
 
-def test_figures_are_drawn_and_a_map_of_depths_and_jobs(folder: Path) -> None:
+def test_figures_are_drawn(folder: Path) -> None:
     drawn = {"iops", "latency", "iodepth-numjobs", "bars", "histogram", "over-time"}
     assert {path.stem for path in (folder / "figures").glob("*.svg")} == drawn
     assert {path.stem for path in (folder / "figures").glob("*.png")} == drawn
 
 
-def test_a_log_of_latencies_lies_beside_each_raw_file_and_counts_its_requests(folder: Path) -> None:
+def test_each_raw_file_has_a_latency_log(folder: Path) -> None:
     raws = list(raw_files(folder))
-    assert {log_beside(raw) for raw in raws} == set(folder.glob("raw/*/*/*/*.log"))
+    assert {latency_log_path(raw) for raw in raws} == set(folder.glob("raw/*/*/*/*.log"))
     for raw in raws[:4]:
         requests = fio_parser_json.jobs(raw)["total_ios"].sum()
-        assert 0 < fio_parser_json.log_bins(log_beside(raw))["count"].sum() <= requests
+        assert 0 < fio_parser_json.log_bins(latency_log_path(raw))["count"].sum() <= requests
 
 
-def test_nothing_of_the_project_is_touched(benched: tuple[Project, str]) -> None:
+def test_the_project_is_not_changed(benched: tuple[Project, str]) -> None:
     assert benched[0].raw_files() == {}
     assert not (benched[0].root / "config/studies/bench.yaml").exists()
 
 
-def test_the_same_command_measures_nothing_twice(benched: tuple[Project, str], folder: Path) -> None:
+def test_the_same_command_measures_nothing_again(benched: tuple[Project, str], folder: Path) -> None:
     before = raw_files(folder)
     again = benched[0].iopatterns("bench", "--drive", "c400", *LEVELS, *LITTLE)
     assert again.returncode == 0, again.stdout
-    assert "0 of 32 executions to measure" in again.stdout
+    assert "0 of 32 repetitions to measure" in again.stdout
     assert raw_files(folder) == before
 
 
-def test_it_is_kept_as_a_study_by_the_commands_that_it_tells(benched: tuple[Project, str], disk_folder: Path) -> None:
+def test_the_printed_commands_make_a_study(benched: tuple[Project, str], disk_folder: Path) -> None:
     project = Project(disk_folder / "copy")
     shutil.copytree(benched[0].root, project.root)
     commands = [line for line in benched[1].splitlines() if line.startswith("  ")][-4:]
@@ -100,50 +99,41 @@ def test_it_is_kept_as_a_study_by_the_commands_that_it_tells(benched: tuple[Proj
     assert (project.root / "results/report.pdf").is_file()
 
 
-def test_any_factor_may_be_given_besides(project: Project) -> None:
+def test_any_other_factor_may_be_given(project: Project) -> None:
     words = ("--rw", "randread", "--bs", "4k", "DRA=0,1", "thinktime=100us,1ms")
-    said = project.iopatterns("bench", "--drive", "px05smb040", *words, *LITTLE)
-    assert said.returncode == 0, said.stdout
+    result = project.iopatterns("bench", "--drive", "px05smb040", *words, *LITTLE)
+    assert result.returncode == 0, result.stdout
     (found,) = (project.root / "results/bench").iterdir()
     written = pd.read_csv(found / "tables/bench.csv")
     assert set(zip(written["set_DRA"], written["thinktime"], strict=True)) == {(0, 100), (0, 1000), (1, 100), (1, 1000)}
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("changes", "more", "message"),
     [
-        (("--drive", "c40", "--rw", "read", "--bs", "4k"), "a drive 'c40'. Did you mean 'c400'?"),
-        (("--drive", "c400", "--rw", "rread", "--bs", "4k"), "rw[0]: 'rread'"),
-        (("--drive", "c400", "--rw", "read", "--bs", "4q"), "bs[0]"),
-        (
-            ("--drive", "c400", "--rw", "read", "--bs", "4k", "--iodepth", "many"),
-            "'many' is not a whole number",
-        ),
-        (("--drive", "c400", "--rw", "read", "--bs", "4k", "thinktme=1ms"), "did you mean 'thinktime'?"),
-        (("--drive", "c400", "--rw", "read", "--bs", "4k", "thinktime"), "is not OPTION=LEVELS"),
-        (("--drive", "c400", "--rw", "read", "--bs", "4k", "--runtime", "soon"), "runtime"),
-        (("--drive", "c400", "--rw", "read"), "Missing option '--bs'"),
+        ({"--drive": "c40"}, (), "a drive 'c40'. Did you mean 'c400'?"),
+        ({"--rw": "rread"}, (), "rw[0]: 'rread'"),
+        ({"--bs": "4q"}, (), "bs[0]"),
+        ({"--iodepth": "many"}, (), "'many' is not a whole number"),
+        ({"--runtime": "soon"}, (), "runtime"),
+        ({}, ("thinktme=1ms",), "did you mean 'thinktime'?"),
+        ({}, ("thinktime",), "is not OPTION=LEVELS"),
+        ({"--bs": None}, (), "Missing option '--bs'"),
     ],
 )
-def test_a_mistake_is_one_message_and_measures_nothing(project: Project, words: tuple[str, ...], told: str) -> None:
-    said = project.iopatterns("bench", *words)
-    assert said.returncode == 2, said.stdout
-    assert told in said.stdout
-    assert "Traceback" not in said.stdout
+def test_a_mistake_is_an_error_and_measures_nothing(
+    project: Project, changes: dict[str, str | None], more: tuple[str, ...], message: str
+) -> None:
+    options = {"--drive": "c400", "--rw": "read", "--bs": "4k", **changes}
+    words = [word for name, value in options.items() if value is not None for word in (name, value)]
+    result = project.iopatterns("bench", *words, *more)
+    assert result.returncode == 2, result.stdout
+    assert message in result.stdout
+    assert "Traceback" not in result.stdout
     assert not list((project.root).glob("results/bench/*/raw"))
 
 
-def test_a_file_on_a_disk_is_written_before_it_is_read(project: Project) -> None:
-    said = project.iopatterns("bench", "--drive", "scratch", "--rw", "read", "--bs", "64k", *LITTLE[:4])
-    assert said.returncode == 0, said.stdout
-    assert "drive 'scratch': writing 0.01 GiB of data" in said.stdout
-
-
-def test_writing_without_consent_is_refused_as_in_a_study(project: Project) -> None:
-    drives = yaml.safe_load((project.root / "config/drives.yaml").read_text())
-    drives["disk"] = {"kind": "block", "path": "/dev/no-such-disk", "serial": "none"}
-    (project.root / "config/drives.yaml").write_text(yaml.safe_dump(drives))
-    said = project.iopatterns("bench", "--drive", "disk", "--rw", "randwrite", "--bs", "4k")
-    assert said.returncode == 1, said.stdout
-    assert "no-such-disk" in said.stdout
-    assert "Traceback" not in said.stdout
+def test_a_file_is_created_before_it_is_read(project: Project) -> None:
+    result = project.iopatterns("bench", "--drive", "scratch", "--rw", "read", "--bs", "64k", *LITTLE[:4])
+    assert result.returncode == 0, result.stdout
+    assert "drive 'scratch': writing 0.01 GiB of data" in result.stdout

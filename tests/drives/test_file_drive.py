@@ -1,5 +1,6 @@
-"""The drive kind `file` on real file systems: what it makes, what it refuses, and that it touches nothing else."""
+"""Drive kind `file` on real file systems: what it creates and what it refuses."""
 
+import contextlib
 import os
 import stat
 import subprocess
@@ -9,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from measurements import Spec
 
 from iopatterns.measuring.drives import DriveError, open_drive
 
-Spec = Any  # a `records.Specification`, or one that a test has spoilt
-# Room for requests that `skip` makes behind the part that is measured, and the block with the mark
+# Space for requests with `skip` behind the measured part, and the block with the mark
 BEHIND_BYTES = 2**20 + 4096
 
 
@@ -30,7 +31,7 @@ def prepare(specification: Spec, **changes: object) -> Path:
     return Path(specification["drive"]["path"])
 
 
-def test_file_is_laid_out_whole_with_incompressible_data(specification: Spec) -> None:
+def test_the_file_is_complete_and_incompressible(specification: Spec) -> None:
     path = prepare(specification)
     state = path.stat()
     assert state.st_size == specification["drive"]["file_size_bytes"] + BEHIND_BYTES
@@ -39,26 +40,26 @@ def test_file_is_laid_out_whole_with_incompressible_data(specification: Spec) ->
     assert len(zlib.compress(data)) > 0.95 * len(data)
 
 
-def test_file_is_kept_when_it_is_there(specification: Spec) -> None:
+def test_an_existing_file_is_kept(specification: Spec) -> None:
     before = prepare(specification).stat()
     after = prepare(specification).stat()
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
 
 
-def test_file_of_another_size_is_laid_out_anew(specification: Spec) -> None:
+def test_a_file_of_another_size_is_replaced(specification: Spec) -> None:
     prepare(specification)
     assert prepare(specification, file_size_bytes=4 * 2**20).stat().st_size == 4 * 2**20 + BEHIND_BYTES
 
 
-def test_file_that_became_sparse_is_refused(specification: Spec) -> None:
+def test_a_sparse_file_is_refused(specification: Spec) -> None:
     path = prepare(specification)
     size = path.stat().st_size
     os.truncate(path, 0)
     os.truncate(path, size)
-    assert "does not bear this package's mark" in refusal(specification)
+    assert "does not have this package's mark" in refusal(specification)
 
 
-def test_only_the_file_its_mark_and_its_lock_are_made(specification: Spec, disk_folder: Path) -> None:
+def test_only_the_file_and_our_folder_are_created(specification: Spec, disk_folder: Path) -> None:
     prepare(specification)
     assert {path.name for path in disk_folder.iterdir()} == {"drive.bin", ".iopatterns"}
     own = {path.name for path in (disk_folder / ".iopatterns").iterdir()}
@@ -72,52 +73,35 @@ def refusal(specification: Spec, **changes: object) -> str:
     return str(caught.value)
 
 
-def test_somebody_elses_file_is_refused_and_left_alone(specification: Spec, disk_folder: Path) -> None:
-    thesis = disk_folder / "drive.bin"
+@pytest.mark.parametrize("by_link", [False, True])
+def test_somebody_elses_file_is_refused_and_not_changed(by_link: bool, specification: Spec, disk_folder: Path) -> None:
+    thesis = disk_folder / ("thesis" if by_link else "drive.bin")
     thesis.write_text("three years of work")
+    if by_link:
+        (disk_folder / "drive.bin").symlink_to(thesis)
     assert "this package did not make" in refusal(specification)
     assert thesis.read_text() == "three years of work"
 
 
-def test_somebody_elses_file_behind_a_symbolic_link_is_refused(specification: Spec, disk_folder: Path) -> None:
-    thesis = disk_folder / "thesis"
-    thesis.write_text("three years of work")
-    (disk_folder / "drive.bin").symlink_to(thesis)
-    assert "this package did not make" in refusal(specification)
-    assert thesis.read_text() == "three years of work"
-
-
-def test_file_put_in_the_place_of_ours_is_refused(specification: Spec, disk_folder: Path) -> None:
-    path = prepare(specification)
-    other = disk_folder / "other"
-    other.write_bytes(b"x" * path.stat().st_size)
-    other.replace(path)
-    assert "this package did not make" in refusal(specification)
-
-
-def test_missing_folder_is_refused_not_made(specification: Spec, disk_folder: Path) -> None:
-    path = disk_folder / "not-mounted/drive.bin"
-    of: Spec = {"drive": {**specification["drive"], "path": str(path)}}
-    made = open_drive(disk_folder / "project", of)
-    with pytest.raises(DriveError, match=r"Is the disk mounted\?"), made.hold():
-        pass
-    assert not path.parent.exists()
-
-
-def test_missing_folder_of_the_project_is_made(specification: Spec, disk_folder: Path) -> None:
-    of: Spec = {"drive": {**specification["drive"], "path": "data/scratch/drive.bin"}}
-    made = open_drive(disk_folder, of)
-    with made.hold():
+@pytest.mark.parametrize(("path", "is_created"), [("../not-mounted/drive.bin", False), ("data/new/drive.bin", True)])
+def test_a_missing_folder_is_created_only_in_the_project(
+    path: str, is_created: bool, specification: Spec, disk_folder: Path
+) -> None:
+    project = disk_folder / "project"
+    of: Spec = {"drive": {**specification["drive"], "path": path}}
+    made = open_drive(project, of)
+    refused = contextlib.nullcontext() if is_created else pytest.raises(DriveError, match=r"Is the disk mounted\?")
+    with refused, made.hold():
         made.guard()
-    assert (disk_folder / "data/scratch").is_dir()
+    assert (project / path).parent.is_dir() == is_created
 
 
-def test_folder_is_refused(specification: Spec, disk_folder: Path) -> None:
+def test_a_folder_is_refused(specification: Spec, disk_folder: Path) -> None:
     (disk_folder / "drive.bin").mkdir()
     assert "the path is a folder" in refusal(specification)
 
 
-def test_memory_is_refused(specification: Spec) -> None:
+def test_a_file_system_in_memory_is_refused(specification: Spec) -> None:
     if not os.access("/dev/shm", os.W_OK):
         pytest.skip("no writable /dev/shm here")
     assert "tmpfs, which is no disk" in refusal(specification, path="/dev/shm/iopatterns-test.bin")
@@ -125,12 +109,12 @@ def test_memory_is_refused(specification: Spec) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a device node")
-def test_device_is_refused(specification: Spec, disk_folder: Path) -> None:
+def test_a_device_is_refused(specification: Spec, disk_folder: Path) -> None:
     os.mknod(disk_folder / "drive.bin", stat.S_IFBLK | 0o600, os.makedev(7, 250))
     assert "the path is a block device" in refusal(specification)
 
 
-def test_lack_of_space_is_seen_before_anything_is_written(specification: Spec, disk_folder: Path) -> None:
+def test_lack_of_space_is_an_error_before_writing(specification: Spec, disk_folder: Path) -> None:
     message = refusal(specification, file_size_bytes=2**60)
     assert "are free" in message
     assert "file_size in config/config.yaml" in message
@@ -138,7 +122,7 @@ def test_lack_of_space_is_seen_before_anything_is_written(specification: Spec, d
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_folder_without_permission_is_refused(specification: Spec, disk_folder: Path) -> None:
+def test_a_folder_without_permission_is_refused(specification: Spec, disk_folder: Path) -> None:
     disk_folder.chmod(0o500)
     try:
         assert "is not writable for this user" in refusal(specification)
@@ -147,13 +131,13 @@ def test_folder_without_permission_is_refused(specification: Spec, disk_folder: 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may open everything")
-def test_lock_that_cannot_be_opened_is_named(specification: Spec, disk_folder: Path) -> None:
+def test_a_lock_that_cannot_be_opened_is_an_error(specification: Spec, disk_folder: Path) -> None:
     prepare(specification)
     (disk_folder / ".iopatterns/drive.bin.lock").chmod(0o000)
     assert "Permission denied" in refusal(specification)
 
 
-# Runs in a mount name space of its own: an overlay on ramfs is a file system that refuses O_DIRECT.
+# For a mount namespace of its own: an overlay on ramfs does not support O_DIRECT.
 _ON_RAMFS = """
 import sys
 from pathlib import Path
@@ -165,7 +149,7 @@ with drive.hold():
 """
 
 
-def test_file_system_without_direct_io_is_refused(disk_folder: Path) -> None:
+def test_a_file_system_without_direct_io_is_refused(disk_folder: Path) -> None:
     base = disk_folder / "ram"
     base.mkdir()
     mounts = (
@@ -190,6 +174,6 @@ def test_identity_names_the_disk_under_the_file(specification: Spec) -> None:
     identity = drive(specification).identify()
     assert identity["kind"] == "file"
     assert identity["file_system"]
-    if identity["device"] is not None:  # an overlay or network file system has none
+    if identity["device"] is not None:  # None on overlay and network file systems
         assert identity["size_bytes"] > 0
         assert identity["logical_block_bytes"] >= 512

@@ -1,30 +1,24 @@
-"""A file system that is full, under a drive's file or under the raw files: told, nothing half written, and mended."""
+"""A full file system under a drive's file or under the raw files."""
 
-import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from loops import loop_device, run, undone
-from patience import run as run_patiently
-from support import cell_on_a_file
+from measurements import MIB, Spec, raw_files, start
+from patience import communicate
+from support import file_cell
 
 from iopatterns.measuring import fio
-from iopatterns.raw import cells
-from iopatterns.raw.sidecars import read_sidecar
-
-MIB = 2**20
-Spec = Any  # a `records.Specification`, or one that a test has spoilt
+from iopatterns.raw.metadata_files import read_metadata
 
 
 @pytest.fixture
 def small(disk_folder: Path) -> Iterator[Path]:
-    """Where a file system of 24 MiB is mounted."""
+    """Yield the mount point of a file system of 24 MiB."""
     point = disk_folder / "small"
     point.mkdir()
     with loop_device(disk_folder, "small.img", 24) as loop:
@@ -35,61 +29,68 @@ def small(disk_folder: Path) -> Iterator[Path]:
 
 
 def fill(folder: Path, left_bytes: int = 0) -> Path:
-    """Fill a file system but for so many bytes, and return the file that does."""
+    """Fill a file system except ``left_bytes``; return the file that fills it."""
     ballast = folder / "ballast"
     with open(ballast, "wb", buffering=0) as file:
         for block_bytes in (MIB, 4096):
             with pytest.raises(OSError, match="No space left"):
-                write_on_and_on(file, bytes(block_bytes))
+                write_until_error(file, bytes(block_bytes))
         file.truncate(file.tell() - left_bytes)
         os.fsync(file.fileno())
     return ballast
 
 
-def write_on_and_on(file: FileIO, block: bytes) -> None:
+def write_until_error(file: FileIO, block: bytes) -> None:
     while True:
         file.write(block)
         os.fsync(file.fileno())
 
 
-def attempt(folder: Path, specification: Spec, *options: str) -> tuple["subprocess.CompletedProcess[str]", list[Path]]:
-    """Measure two executions of a cell in the project ``folder``; return how that went, and their raw files."""
-    raws = [folder / f"data/raw/test/study/x-{cells.digest(specification)[:8]}/0{number}.json" for number in (1, 2)]
-    words = ["measure", "--specification", json.dumps(specification), *options, *map(str, raws)]
-    command = [sys.executable, "-m", "iopatterns", *words]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return run_patiently(command, 60, cwd=folder, text=True, **streams), raws
+def attempt(folder: Path, specification: Spec, *options: str) -> tuple[int, str, list[Path]]:
+    """Measure two repetitions; return exit status, standard error and raw files."""
+    raws = raw_files(folder, specification, 2)
+    process = start(folder, specification, raws, *options)
+    _, printed = communicate(process, 60)
+    return process.returncode, printed, raws
 
 
-def refused(went: "subprocess.CompletedProcess[str]") -> str:
-    """Return what a measurement that failed has said: one message, and no traceback."""
-    assert went.returncode == 1, went.stderr
-    assert "Traceback" not in went.stderr
-    assert went.stderr.count("iopatterns: error: ") == 1
-    return went.stderr
+def refused(folder: Path, specification: Spec, *options: str) -> tuple[str, list[Path]]:
+    """Return the error message of a failed measurement, and its raw files."""
+    status, printed, raws = attempt(folder, specification, *options)
+    assert status == 1, printed
+    assert "Traceback" not in printed
+    assert printed.count("iopatterns: error: ") == 1
+    return printed, raws
 
 
-def assert_whole(raws: list[Path], specification: Spec) -> None:
+def require_success(folder: Path, specification: Spec, *options: str) -> list[Path]:
+    status, printed, raws = attempt(folder, specification, *options)
+    assert status == 0, printed
+    require_complete(raws, specification)
+    return raws
+
+
+def require_complete(raws: list[Path], specification: Spec) -> None:
     for raw in raws:
-        fio.check(raw, specification)
-        read_sidecar(raw)
+        fio.check_result(raw, specification)
+        read_metadata(raw)
 
 
-def test_file_that_does_not_fit_leaves_nothing_and_comes_once_there_is_room(small: Path, disk_folder: Path) -> None:
-    specification = cell_on_a_file(small)
+def test_a_file_that_does_not_fit_is_refused(small: Path, disk_folder: Path) -> None:
+    specification = file_cell(small)
     specification["drive"]["file_size_bytes"] = 20 * MIB
-    went, raws = attempt(disk_folder, specification)
-    assert "Free some space, make file_size in config/config.yaml smaller" in refused(went)
+    printed, raws = refused(disk_folder, specification)
+    assert "Free some space, make file_size in config/config.yaml smaller" in printed
     assert {path.name for path in small.iterdir()} == {"lost+found", ".iopatterns"}
     assert list(raws[0].parent.iterdir()) == []
 
 
-def test_file_system_that_fills_while_the_file_is_made(disk_folder: Path) -> None:
-    """As on thin provisioning: the file system says that there is room, and the disk below has none."""
+def test_a_file_system_that_fills_while_the_file_is_created(disk_folder: Path) -> None:
+    """Fill a disk whose file system reports free space, as thin provisioning does."""
     memory, point = disk_folder / "memory", disk_folder / "thin"
     memory.mkdir()
     point.mkdir()
-    specification = cell_on_a_file(point)
+    specification = file_cell(point)
     specification["drive"]["file_size_bytes"] = 32 * MIB
     try:
         run("mount", "-t", "tmpfs", "-o", "size=24m", "none", memory)
@@ -99,52 +100,42 @@ def test_file_system_that_fills_while_the_file_is_made(disk_folder: Path) -> Non
         run("mkfs.ext4", "-q", "-O", "^has_journal", loop.device)
         run("mount", loop.device, point)
         with undone("umount", point):
-            went, raws = attempt(disk_folder, specification)
-            said = refused(went)
-            assert "No space left" in said or "Input/output error" in said
+            printed, raws = refused(disk_folder, specification)
+            assert "No space left" in printed or "Input/output error" in printed
             assert {path.name for path in point.iterdir()} == {"lost+found", ".iopatterns"}
             assert list(raws[0].parent.iterdir()) == []
             run("fstrim", point)
             run("mount", "-o", "remount,size=128m", memory)
-            went, raws = attempt(disk_folder, specification)
-            assert went.returncode == 0, went.stderr
-            assert_whole(raws, specification)
+            require_success(disk_folder, specification)
 
 
 @pytest.mark.parametrize("left", [0, 4096, 12288, 20480], ids=lambda left: f"{left} bytes left")
-def test_full_file_system_under_the_raw_files(left: int, small: Path, disk_folder: Path) -> None:
-    specification = cell_on_a_file(disk_folder)
+def test_a_full_file_system_of_the_raw_files_is_an_error(left: int, small: Path, disk_folder: Path) -> None:
+    specification = file_cell(disk_folder)
     project = small / "project"
     project.mkdir()
     ballast = fill(small, left)
-    went, raws = attempt(project, specification, "--log", "measure.log")
-    said = refused(went)
-    assert "No space left on" in said
-    assert "run again" in said
-    assert_whole([raw for raw in raws if raw.exists()], specification)
+    printed, raws = refused(project, specification, "--log", "measure.log")
+    assert "No space left on" in printed
+    assert "run again" in printed
+    require_complete([raw for raw in raws if raw.exists()], specification)
     assert not raws[1].exists()
     assert not list(raws[0].parent.glob(".*"))
     ballast.unlink()
-    went, raws = attempt(project, specification, "--log", "measure.log")
-    assert went.returncode == 0, went.stderr
-    assert_whole(raws, specification)
+    require_success(project, specification, "--log", "measure.log")
 
 
-def test_file_system_that_fills_between_two_executions_keeps_the_first(small: Path, disk_folder: Path) -> None:
-    specification = cell_on_a_file(disk_folder)
+def test_finished_repetitions_are_kept_when_the_file_system_fills(small: Path, disk_folder: Path) -> None:
+    specification = file_cell(disk_folder)
     project = small / "project"
     project.mkdir()
-    _, raws = attempt(project, specification)
-    assert_whole(raws, specification)
+    raws = require_success(project, specification)
     raws[1].unlink()
     first = raws[0].read_bytes()
     ballast = fill(small)
-    went, raws = attempt(project, specification)
-    assert "No space left on" in refused(went)
+    assert "No space left on" in refused(project, specification)[0]
     assert raws[0].read_bytes() == first
     assert not raws[1].exists()
     ballast.unlink()
-    went, raws = attempt(project, specification)
-    assert went.returncode == 0, went.stderr
+    require_success(project, specification)
     assert raws[0].read_bytes() == first
-    assert_whole(raws, specification)

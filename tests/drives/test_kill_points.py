@@ -1,4 +1,4 @@
-"""Signals at random moments of tuning and measuring a disk: its settings are back, raw files whole, fio gone."""
+"""Settings are restored, and raw files complete, after signals at random times."""
 
 import signal
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kill_points import Lab, shoot
 from loops import loop_device
-from support import cell_on_a_disk
+from support import disk_cell
 
 POINTS = 10
 FOUND = {"scheduler": "none", "nr_requests": "100", "read_ahead_kb": "64"}
@@ -15,12 +15,12 @@ ASKED_FOR: dict[str, Any] = {"scheduler": "mq-deadline", "nr_requests": 32, "rea
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
-def test_a_signal_at_any_moment_leaves_the_disk_as_it_was(number: signal.Signals, disk_folder: Path) -> None:
+def test_settings_are_restored_after_a_signal_at_any_time(number: signal.Signals, disk_folder: Path) -> None:
     with loop_device(disk_folder) as loop:
         if "mq-deadline" not in loop.scheduler.read_text():
             pytest.skip("this kernel offers no mq-deadline")
         entry = {"kind": "block", "path": str(loop.device), "serial": loop.serial, "tune": list(ASKED_FOR)}
-        cell = {**cell_on_a_disk(entry, "disk", "randwrite", 50, **ASKED_FOR), "warmup_ms": 50}
+        cell = {**disk_cell(entry, "disk", "randwrite", 50, **ASKED_FOR), "warmup_ms": 50}
         lab = Lab(loop.device, disk_folder, {**entry, "destroy": loop.serial}, cell, FOUND)
         lab.set_up()
         shoot(lab, number, POINTS)

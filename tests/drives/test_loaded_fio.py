@@ -1,4 +1,4 @@
-"""fio kept loaded for the executions of a twin's cell: the same bytes, and nothing of it left whatever happens."""
+"""The fio process that stays loaded for all repetitions on a simulated drive."""
 
 import functools
 import json
@@ -14,81 +14,55 @@ from typing import Any
 
 import patience
 import pytest
-from support import ROOT, processes_with
+from measurements import Spec, measured, raw_files, start, twin_cell
+from support import ROOT, processes_matching
 
 from iopatterns.configuration import config, grid
 from iopatterns.measuring import fio
-from iopatterns.measuring.cell import MeasureError, measure, measure_all
+from iopatterns.measuring.cell import MeasureError, measure_cell, measure_cells
 from iopatterns.measuring.drives.twin import TwinDrive
-from iopatterns.raw import cells
-from iopatterns.raw.sidecars import read_sidecar
-from iopatterns.twin import models, running
-
-Spec = Any  # a `records.Specification`, or one that a test has spoilt
+from iopatterns.raw.metadata_files import read_metadata
+from iopatterns.twin import running
 
 
 @pytest.fixture(autouse=True)
-def in_folder(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Run each test in a folder of its own: a twin's state folder lies below the working directory."""
+def in_folder(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test in its own folder, which contains the state folder of a twin."""
     monkeypatch.chdir(disk_folder)
-    return disk_folder
 
 
 def sample() -> list[grid.Cell]:
-    """Return a cell of each experiment of each study, of a drive that varies: all that fio is ever asked to do."""
-    conf = config.load(ROOT, {"runtime": "200 ms"})
+    """Return a cell of each experiment of each study, on drives that vary."""
+    conf = config.load_config(ROOT, {"runtime": "200 ms"})
     chosen: dict[tuple[str, str], list[grid.Cell]] = {}
     for study in conf.studies:
-        for cell in grid.expand(conf, study):
-            if "replay" in cell.specification:  # of a trace, without fio
-                continue
-            chosen.setdefault((study, cell.experiments[0]), []).append(cell)
+        for cell in grid.expand_grid(conf, study):
+            if "replay" not in cell.specification:  # block traces are replayed without fio
+                chosen.setdefault((study, cell.experiments[0]), []).append(cell)
     return [found[(7 * number) % len(found)] for number, found in enumerate(chosen.values())]
 
 
-def raws(folder: Path, specification: Spec, count: int) -> list[Path]:
-    cell = folder / f"twin/study/x-{cells.digest(specification)[:8]}"
-    return [cell / f"{execution:02d}.json" for execution in range(1, count + 1)]
-
-
 @pytest.mark.parametrize("cell", sample(), ids=lambda cell: cell.folder.rpartition("-")[0])
-def test_raw_files_are_those_of_twin_run(cell: grid.Cell, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = raws(disk_folder, cell.specification, 2)
-    measure(disk_folder, cell.specification, found)
+def test_raw_files_equal_those_of_twin_run(cell: grid.Cell, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measured(disk_folder, cell.specification, 2)
     loaded = [raw.read_bytes() for raw in found]
     shutil.rmtree(found[0].parent)
-    # the command line that the sidecar tells, by which a user would have the same
-    monkeypatch.setattr(TwinDrive, "run", lambda _, argv, expected_s: fio.run(argv, expected_s))
-    measure(disk_folder, cell.specification, found)
+    # the command line in the metadata, which a user can run
+    monkeypatch.setattr(TwinDrive, "run", lambda _, argv, expected_s: fio.run_fio(argv, expected_s))
+    measured(disk_folder, cell.specification, 2)
     assert [raw.read_bytes() for raw in found] == loaded
 
 
-def twin_cell(**options: Any) -> Spec:
-    drive = {"kind": "twin", "model": "px05smb040", "name": "twin", "file_size_bytes": 64 * 2**20}
-    return {
-        "protocol": 2,
-        "runtime_ms": 500,
-        "warmup_ms": 0,
-        "seed": 1,
-        "drive": {**drive, "model_digest": models.load("px05smb040").digest},
-        "fio": {"rw": "randread", "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1, **options},
-    }
-
-
-def start(found: list[Path], specification: Spec) -> "subprocess.Popen[str]":
-    words = ["measure", "--specification", json.dumps(specification), *map(str, found)]
-    return subprocess.Popen([sys.executable, "-m", "iopatterns", *words], stderr=subprocess.PIPE, text=True)
-
-
-def begin(found: list[Path], specification: Spec) -> "subprocess.Popen[str]":
-    """Start measuring; when this returns, it has come as far as the cell's folder."""
-    process = start(found, specification)
+def begin(root: Path, specification: Spec, count: int) -> tuple["subprocess.Popen[str]", list[Path]]:
+    """Start measuring, and wait until the folder of the cell exists."""
+    found = raw_files(root, specification, count)
+    process = start(Path.cwd(), specification, found)
     patience.wait_for(found[0].parent.exists)
-    return process
+    return process, found
 
 
 def children(parent: int) -> list[int]:
-    """Return the processes that a process has started and that have not ended (proc(5), /proc/pid/stat)."""
+    """Return the running children of a process (proc(5), /proc/pid/stat)."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -100,178 +74,155 @@ def children(parent: int) -> list[int]:
     return found
 
 
-def loaded_fio(measuring: int) -> int:
-    """Return the number of the fio that is kept loaded, once there is one and it runs an execution."""
-
-    def find() -> list[int]:
-        return [number for number in children(measuring) if _is_fio(number) and children(number)]
-
-    patience.wait_for(find)
-    return find()[0]
+def descendants(process: int) -> set[int]:
+    below = children(process)
+    return set(below).union(*map(descendants, below))
 
 
-def _is_fio(number: int) -> bool:
+def is_fio(number: int) -> bool:
     try:
         return Path(f"/proc/{number}/comm").read_text() == "fio\n"
     except OSError:
         return False
 
 
-def family(measuring: int) -> set[int]:
-    """Return all processes below the measuring one."""
-    found, waiting = set(), [measuring]
-    while waiting:
-        below = children(waiting.pop())
-        found |= set(below)
-        waiting += below
-    return found
+def is_gone(processes: set[int], cell: str) -> bool:
+    """Return whether no process is fio, and no other process measures a cell."""
+    return not any(map(is_fio, processes)) and not processes_matching(cell)
 
 
-def check_whole(found: list[Path]) -> list[Path]:
-    """See that the raw files that are there are whole, and return them."""
-    there = [raw for raw in found if raw.exists()]
-    for raw in there:
+def require_complete(found: list[Path]) -> list[Path]:
+    """Return the raw files that exist, after checking that they are complete."""
+    existing = [raw for raw in found if raw.exists()]
+    for raw in existing:
         assert json.loads(raw.read_text())["jobs"]
-        read_sidecar(raw)
-    return there
+        read_metadata(raw)
+    return existing
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_signal_at_any_moment_leaves_no_fio_and_no_half_raw_file(number: signal.Signals, disk_folder: Path) -> None:
+def test_a_signal_at_any_time_leaves_neither_fio_nor_incomplete_raw_files(
+    number: signal.Signals, disk_folder: Path
+) -> None:
     specification = twin_cell()
     count, points = 6, 5
     chance = random.Random(number.name)
-    wanted = raws(disk_folder / "undisturbed", specification, count)
-    process = begin(wanted, specification)
+    process, wanted = begin(disk_folder / "undisturbed", specification, count)
     clock = time.monotonic()
     patience.wait(process, 60)
     lasts_s = time.monotonic() - clock
     for point in range(1, points + 1):
-        found = raws(disk_folder / f"point{point}", specification, count)
-        process = begin(found, specification)
+        process, found = begin(disk_folder / f"point{point}", specification, count)
         time.sleep(lasts_s * (point - chance.random()) / points)
-        below = family(process.pid)
+        below = descendants(process.pid)
         process.send_signal(number)
-        _, said = patience.communicate(process, 30)
-        assert "Traceback" not in said
+        _, printed = patience.communicate(process, 30)
+        assert "Traceback" not in printed
         assert process.returncode in {0, -number, 128 + number}
-        of_cell = str(found[0].parent)
-        patience.wait_for(functools.partial(_is_gone, below, of_cell))
-        before = {raw: raw.read_bytes() for raw in check_whole(found)}
-        # the next run keeps what is there, measures the rest, and clears away what was left
-        measure(disk_folder, specification, found)
+        patience.wait_for(functools.partial(is_gone, below, str(found[0].parent)))
+        before = {raw: raw.read_bytes() for raw in require_complete(found)}
+        # the next run keeps the existing raw files, and deletes temporary files
+        measure_cell(disk_folder, specification, found)
         assert [raw.read_bytes() for raw in found] == [raw.read_bytes() for raw in wanted]
         assert all(raw.read_bytes() == content for raw, content in before.items())
         assert not list(found[0].parent.glob(".*"))
 
 
-def _is_gone(processes: set[int], cell: str) -> bool:
-    """Return whether no fio is left among some processes, and none at all that has a cell in its command line."""
-    return not processes & set(_running()) and not processes_with(cell)
-
-
-def _running() -> list[int]:
-    """Return the numbers of all processes of the name fio."""
-    return [int(path.name) for path in Path("/proc").glob("[0-9]*") if _is_fio(int(path.name))]
-
-
-@pytest.mark.parametrize("which", ["the one that is loaded", "the execution"])
-def test_fio_that_is_killed_is_told_and_measured_when_run_again(which: str, disk_folder: Path) -> None:
+@pytest.mark.parametrize("which", ["server", "repetition"])
+def test_killed_fio_is_an_error_that_leaves_nothing(which: str, disk_folder: Path) -> None:
     specification = {**twin_cell(), "runtime_ms": 60_000}
-    found = raws(disk_folder, specification, 1)
-    process = start(found, specification)
-    loaded = loaded_fio(process.pid)
-    execution = children(loaded)[0]
-    os.kill(loaded if which == "the one that is loaded" else execution, signal.SIGKILL)
-    _, said = patience.communicate(process, 30)
+    process, found = begin(disk_folder, specification, 1)
+
+    def servers() -> list[int]:
+        return [number for number in children(process.pid) if is_fio(number) and children(number)]
+
+    patience.wait_for(servers)
+    server = servers()[0]
+    repetition = children(server)[0]
+    os.kill(server if which == "server" else repetition, signal.SIGKILL)
+    _, printed = patience.communicate(process, 30)
     assert process.returncode == 1
-    assert "fio was killed by signal 9" in said
-    assert "Command: twin run px05smb040 --state" in said
+    assert "fio was killed by signal 9" in printed
+    assert "Command: twin run px05smb040 --state" in printed
     assert list(found[0].parent.iterdir()) == []
-    patience.wait_for(functools.partial(_has_ended, execution))
+    patience.wait_for(lambda: not is_fio(repetition))
 
 
-def _has_ended(number: int) -> bool:
-    return not _is_fio(number)
-
-
-def test_an_execution_that_fails_is_told_with_fio_s_words_and_the_next_ones_run(disk_folder: Path) -> None:
-    bad = twin_cell(random_distribution="nonsense")
-    with pytest.raises(fio.FioError, match=r"(?s)failed with exit status 1.*nonsense"):
-        measure(disk_folder, bad, raws(disk_folder, bad, 1))
-    good = twin_cell()
-    assert measure(disk_folder, good, raws(disk_folder, good, 1)) == 1
-
-
-def test_what_a_twin_cannot_serve_is_told_by_name(disk_folder: Path) -> None:
-    specification = twin_cell(ioengine="io_uring", iodepth=4)
-    with pytest.raises(fio.FioError, match=r"drive 'twin' \(twin px05smb040\): ioengine=io_uring cannot be served"):
-        measure(disk_folder, specification, raws(disk_folder, specification, 1))
-
-
-def test_a_stranger_under_fio_s_name_is_told(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stranger = disk_folder / "bin/fio"
-    stranger.parent.mkdir()
-    stranger.write_text('#!/bin/sh\n[ "$1" = --version ] || { echo "who is fio?"; exit 3; }\n')
-    stranger.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{stranger.parent}:{os.environ['PATH']}")
-    specification = twin_cell()
-    with pytest.raises(fio.FioError, match=r"(?s)failed with exit status 3. It printed:.*who is fio\?"):
-        measure(disk_folder, specification, raws(disk_folder, specification, 1))
-
-
-def test_a_script_that_starts_fio_passes_on_what_it_is_given(
-    disk_folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"random_distribution": "nonsense"}, r"(?s)failed with exit status 1.*nonsense"),
+        (
+            {"ioengine": "io_uring", "iodepth": 4},
+            r"drive 'twin' \(twin px05smb040\): ioengine=io_uring is not supported",
+        ),
+    ],
+)
+def test_the_error_of_a_repetition_contains_the_reason(
+    options: dict[str, Any], message: str, disk_folder: Path
 ) -> None:
-    specification = twin_cell()
-    direct, through = (raws(disk_folder / name, specification, 2) for name in ("direct", "through"))
-    measure(disk_folder, specification, direct)
-    script = disk_folder / "bin/fio"
-    script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nexec {shutil.which("fio")} "$@"\n')
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
-    measure(disk_folder, specification, through)
+    with pytest.raises(fio.FioError, match=message):
+        measured(disk_folder, twin_cell(**options))
+    assert measured(disk_folder, twin_cell())[0].exists()
+
+
+def put_in_path(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a shell script the program `fio`."""
+    program = folder / "bin/fio"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+
+def test_another_program_with_the_name_fio_is_an_error(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_in_path('[ "$1" = --version ] || { echo "who is fio?"; exit 3; }', disk_folder, monkeypatch)
+    with pytest.raises(fio.FioError, match=r"(?s)failed with exit status 3. It printed:.*who is fio\?"):
+        measured(disk_folder, twin_cell())
+
+
+def test_a_script_that_runs_fio_gives_the_same_raw_files(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    direct = measured(disk_folder / "direct", twin_cell(), 2)
+    put_in_path(f'exec {shutil.which("fio")} "$@"', disk_folder, monkeypatch)
+    through = measured(disk_folder / "through", twin_cell(), 2)
     assert [raw.read_bytes() for raw in through] == [raw.read_bytes() for raw in direct]
 
 
-def test_fio_that_makes_no_request_ends_with_a_message(disk_folder: Path) -> None:
-    environment = running.prepare("px05smb040", str(disk_folder / "state"))
+def test_fio_without_requests_is_an_error(disk_folder: Path) -> None:
+    environment = running.prepare_environment("px05smb040", str(disk_folder / "state"))
     job = ["fio", "--name=job", "--filename={drive}", "--size=4k", "--rw=write", "--create_only=1"]
-    loaded = fio.FioForkServer(environment)
+    server = fio.FioForkServer(environment)
     try:
         with pytest.raises(fio.FioError, match="made no request on the drive"):
-            loaded.run(running.on_drive(job, environment), 1, job)
+            server.run(running.command_on_drive(job, environment), 1, job)
     finally:
-        loaded.close()
+        server.close()
 
 
-def test_a_job_of_several_cells_measures_those_that_lack_something(disk_folder: Path) -> None:
+def test_a_job_of_several_cells_measures_only_missing_repetitions(disk_folder: Path) -> None:
     specifications = [twin_cell(bs=size) for size in (4096, 8192, 16384)]
-    found = [raws(disk_folder, specification, 2) for specification in specifications]
-    measure(disk_folder, specifications[1], found[1])
+    found = [raw_files(disk_folder, specification, 2) for specification in specifications]
+    measure_cell(disk_folder, specifications[1], found[1])
     found[1][0].unlink()
-    before = {raw: raw.stat().st_mtime_ns for raw in [found[1][1]]}
+    before_ns = found[1][1].stat().st_mtime_ns
     words = [f"--specification={json.dumps(specification)}" for specification in specifications]
-    words += [str(raw) for raws_of_cell in found for raw in raws_of_cell]
+    words += [str(raw) for raws in found for raw in raws]
     done = patience.run([sys.executable, "-m", "iopatterns", "measure", *words], 60, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stderr
-    told = [line.split(":")[1].split(" in ")[0] for line in done.stderr.splitlines()]
-    assert told == [" 2 executions", " 1 executions", " 2 executions"]
-    assert all(len(check_whole(raws_of_cell)) == 2 for raws_of_cell in found)
-    assert {raw: raw.stat().st_mtime_ns for raw in before} == before
+    printed = [line.split(":")[1].split(" in ")[0] for line in done.stderr.splitlines()]
+    assert printed == [" 2 repetitions", " 1 repetitions", " 2 repetitions"]
+    assert all(len(require_complete(raws)) == 2 for raws in found)
+    assert found[1][1].stat().st_mtime_ns == before_ns
 
 
-def test_a_cell_that_cannot_be_measured_ends_the_job_and_what_is_measured_is_kept(disk_folder: Path) -> None:
+def test_a_job_of_several_cells_ends_at_the_first_error(disk_folder: Path) -> None:
     specifications = [twin_cell(), twin_cell(random_distribution="nonsense"), twin_cell(bs=8192)]
-    first, second, third = (raws(disk_folder, specification, 1)[0] for specification in specifications)
+    raws = [raw_files(disk_folder, specification)[0] for specification in specifications]
     with pytest.raises(fio.FioError, match="nonsense"):
-        measure_all(disk_folder, specifications, [first, second, third])
-    assert first.exists()
-    assert not second.exists()
-    assert not third.exists()
+        measure_cells(disk_folder, specifications, raws)
+    assert [raw.exists() for raw in raws] == [True, False, False]
 
 
-def test_raw_files_of_no_specification_given_are_told(disk_folder: Path) -> None:
-    with pytest.raises(MeasureError, match="x-00000000: the folder's name is not that of a specification given"):
-        measure_all(disk_folder, [twin_cell()], [disk_folder / "twin/study/x-00000000/01.json"])
+def test_a_raw_file_without_specification_is_an_error(disk_folder: Path) -> None:
+    with pytest.raises(MeasureError, match="x-00000000: the name of the folder matches none"):
+        measure_cells(disk_folder, [twin_cell()], [disk_folder / "twin/study/x-00000000/01.json"])

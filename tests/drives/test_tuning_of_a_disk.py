@@ -1,4 +1,4 @@
-"""The I/O scheduler of a real disk: switched through sysfs, put back whatever dies, and never without being asked."""
+"""Settings of a real disk: changed only with permission, and always restored."""
 
 import os
 import shutil
@@ -12,24 +12,21 @@ from typing import Any
 
 import pytest
 from loops import Loop, loop_device, run, undone
+from measurements import Spec, measured, raw_files, start
 from patience import wait, wait_for
-from support import ROOT
+from support import ROOT, file_cell
 
-from iopatterns.measuring.cell import measure
+from iopatterns.measuring.cell import measure_cell
 from iopatterns.measuring.drives import open_drive, restoring
-from iopatterns.measuring.tuning import mode_page, sg_commands
-from iopatterns.measuring.tuning.journal import Disk as OnDisk
-from iopatterns.measuring.tuning.journal import Journal, Owner, RestoreError, paths, present_disk, put_back, read
-from iopatterns.measuring.tuning.queue import set_attribute
-from iopatterns.raw import cells
-from iopatterns.raw.sidecars import is_measured, read_sidecar
-
-Spec = Any  # a `records.Specification`, or one that a test has spoilt
+from iopatterns.measuring.tuning import journal, mode_page, sg_commands
+from iopatterns.measuring.tuning.journal import Journal, Owner, RestoreError
+from iopatterns.measuring.tuning.queue_settings import set_attribute
+from iopatterns.raw.metadata_files import is_measured, read_metadata
 
 
 @dataclass
-class Disk:
-    """A loop device with a file system of its own, mounted; its settings are nobody else's."""
+class MountedDisk:
+    """A loop device with a mounted file system, whose settings nobody else needs."""
 
     loop: Loop
     folder: Path
@@ -38,249 +35,210 @@ class Disk:
     def name(self) -> str:
         return self.loop.device.name
 
-    @property
-    def scheduler(self) -> Path:
-        return self.loop.scheduler
+    def attribute(self, setting: str) -> Path:
+        return self.loop.scheduler.with_name(setting)
 
-    def present(self) -> str:
+    def scheduler(self) -> str:
         return self.loop.present_scheduler()
 
-    def journal(self) -> Journal:
-        found = present_disk(self.name)
+    def set_scheduler(self, scheduler: str) -> None:
+        self.loop.scheduler.write_text(scheduler)
+
+    def connected(self) -> journal.Disk:
+        found = journal.connected_disk(self.name)
         assert found is not None
-        return Journal(found, Owner("loop", str(self.folder.parent)))
+        return found
+
+    def journal(self) -> Journal:
+        return Journal(self.connected(), Owner("loop", str(self.folder.parent)))
 
 
 @pytest.fixture
-def disk(disk_folder: Path) -> Iterator[Disk]:
-    """Such a disk; a test without the right to make one is skipped, and says so."""
-    mounted = disk_folder / "mounted"
-    mounted.mkdir()
+def disk(disk_folder: Path) -> Iterator[MountedDisk]:
+    """Yield a mounted loop device; skip the test if none can be made."""
+    folder = disk_folder / "mounted"
+    folder.mkdir()
     with loop_device(disk_folder, "image", 256) as loop:
         if "mq-deadline" not in loop.scheduler.read_text():
             pytest.skip("this kernel offers no mq-deadline")
         loop.scheduler.write_text("none")
         run("mkfs.ext4", "-q", loop.device)
-        run("mount", loop.device, mounted)
-        with undone("umount", mounted):
-            yield Disk(loop, mounted)
+        run("mount", loop.device, folder)
+        with undone("umount", folder):
+            yield MountedDisk(loop, folder)
 
 
-def specification(disk: Disk, **settings: Any) -> Spec:
-    drive = {"kind": "file", "name": "loop", "path": str(disk.folder / "drive.bin"), "file_size_bytes": 8 * 2**20}
-    return {
-        "protocol": 2,
-        "runtime_ms": 100,
-        "warmup_ms": 0,
-        "seed": 1,
-        "drive": {**drive, "tune": ["scheduler"]},
-        "fio": {"rw": "randread", "bs": 4096, "ioengine": "psync", "direct": 1, "group_reporting": 1},
-        "settings": settings,
-    }
+def cell(disk: MountedDisk, **settings: Any) -> Spec:
+    """Return a cell on a file of the disk, which may change the given settings."""
+    found = file_cell(disk.folder)
+    return {**found, "drive": {**found["drive"], "name": "loop", "tune": list(settings)}, "settings": settings}
 
 
-def raw(folder: Path, spec: Spec) -> Path:
-    return folder / f"raw/loop/study/randread-4k-j1-{cells.digest(spec)[:8]}/01.json"
-
-
-def test_a_scheduler_is_switched_for_the_cell_and_put_back(disk: Disk, disk_folder: Path) -> None:
-    spec = specification(disk, scheduler="deadline")
-    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 1
-    sidecar = read_sidecar(raw(disk_folder, spec))
-    assert is_measured(sidecar)
-    (step,) = sidecar["tuning"]
+def test_the_scheduler_is_set_for_the_cell_and_restored(disk: MountedDisk, disk_folder: Path) -> None:
+    (raw,) = measured(disk_folder, cell(disk, scheduler="deadline"))
+    metadata = read_metadata(raw)
+    assert is_measured(metadata)
+    (step,) = metadata["tuning"]
     assert (step["before"], step["after"], step["outcome"]) == ("none", "mq-deadline", "changed")
     assert "in place of deadline" in step["reason"]
-    assert sidecar["drive"]["scheduler"] == "mq-deadline"
-    assert disk.present() == "none"
+    assert metadata["drive"]["scheduler"] == "mq-deadline"
+    assert disk.scheduler() == "none"
 
 
-def test_noop_of_old_is_none_of_today(disk: Disk) -> None:
+def test_the_legacy_scheduler_noop_is_none(disk: MountedDisk) -> None:
     step = set_attribute(disk.name, "scheduler", "noop", disk.journal().record)
-    assert (step.outcome, step.after) == ("already so", "none")
+    assert (step["outcome"], step["after"]) == ("already so", "none")
 
 
-def test_a_scheduler_that_the_kernel_has_not_is_not_applicable(disk: Disk) -> None:
-    journal = disk.journal()
-    step = set_attribute(disk.name, "scheduler", "anticipatory", journal.record)
-    journal.restore()
-    assert step.outcome == "not applicable"
-    assert "mq-deadline" in step.reason
-    assert disk.present() == "none"
-
-
-def test_without_leave_in_the_configuration_nothing_is_switched(disk: Disk, disk_folder: Path) -> None:
-    spec = specification(disk, scheduler="deadline")
-    del spec["drive"]["tune"]
-    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 0
-    (step,) = read_sidecar(raw(disk_folder, spec))["tuning"]
+def test_a_scheduler_that_the_kernel_lacks_is_not_applicable(disk: MountedDisk) -> None:
+    own_journal = disk.journal()
+    step = set_attribute(disk.name, "scheduler", "anticipatory", own_journal.record)
+    own_journal.restore()
     assert step["outcome"] == "not applicable"
-    assert not (disk_folder / "data").exists()
+    assert "mq-deadline" in step["reason"]
+    assert disk.scheduler() == "none"
 
 
-def test_the_note_is_on_the_disk_before_the_change(disk: Disk, disk_folder: Path) -> None:
-    drive = open_drive(disk_folder, specification(disk, scheduler="deadline"))
+def test_a_setting_is_not_changed_without_permission(disk: MountedDisk, disk_folder: Path) -> None:
+    spec = cell(disk, scheduler="deadline")
+    del spec["drive"]["tune"]
+    (raw,) = measured(disk_folder, spec)
+    (step,) = read_metadata(raw)["tuning"]
+    assert step["outcome"] == "not applicable"
+
+
+def test_the_journal_is_written_before_the_change(disk: MountedDisk, disk_folder: Path) -> None:
+    drive = open_drive(disk_folder, cell(disk, scheduler="deadline"))
     with drive.hold():
         drive.tune({"scheduler": "deadline"})
-        assert disk.present() == "mq-deadline"
-        (path,) = paths(present_disk(disk.name))
-        noted = read(path)
-        assert noted is not None
-        assert list(noted.settings) == ["scheduler", "nr_requests"]
-        assert noted.settings["scheduler"] == "none"
-        assert noted.owner == Owner("loop", str(disk_folder))
+        assert disk.scheduler() == "mq-deadline"
+        (path,) = journal.journal_paths(disk.connected())
+        entry = journal.read_journal(path)
+        assert entry is not None
+        assert list(entry.settings) == ["scheduler", "nr_requests"]
+        assert entry.settings["scheduler"] == "none"
+        assert entry.owner == Owner("loop", str(disk_folder))
         assert path.stat().st_mode & 0o777 == 0o600
-    assert disk.present() == "none"
+    assert disk.scheduler() == "none"
     assert not path.exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-def test_the_scheduler_is_put_back_whatever_ends_the_run(disk: Disk, disk_folder: Path, number: signal.Signals) -> None:
-    spec = specification(disk, scheduler="deadline") | {"runtime_ms": 20_000}
-    words = ["measure", "--specification", cells.canonical(spec), str(raw(disk_folder, spec))]
-    process = subprocess.Popen([sys.executable, "-m", "iopatterns", *words], cwd=disk_folder)
-    wait_for(lambda: disk.present() == "mq-deadline", otherwise="the scheduler was not switched")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_the_scheduler_is_restored_after_a_signal(disk: MountedDisk, disk_folder: Path, number: signal.Signals) -> None:
+    spec = cell(disk, scheduler="deadline") | {"runtime_ms": 20_000}
+    process = start(disk_folder, spec, raw_files(disk_folder, spec))
+    wait_for(lambda: disk.scheduler() == "mq-deadline", otherwise="the scheduler was not set")
     process.send_signal(number)
     assert wait(process, 20) != 0
-    if number == signal.SIGKILL:  # nothing could be put back yet: the note is still there
-        assert disk.present() == "mq-deadline"
-        said = subprocess.run(
-            [sys.executable, "-m", "iopatterns", "restore"], cwd=disk_folder, capture_output=True, text=True, check=True
-        )
-        assert f"loop: put back scheduler of {disk.loop.device}: none" in said.stdout
-    assert disk.present() == "none"
+    assert disk.scheduler() == "none"
 
 
-def test_the_next_measurement_puts_back_what_a_killed_one_left(disk: Disk, disk_folder: Path) -> None:
+def test_a_complete_cell_restores_what_a_killed_run_changed(disk: MountedDisk, disk_folder: Path) -> None:
+    spec = cell(disk, scheduler="none")
+    raws = measured(disk_folder, spec)
     disk.journal().record("scheduler", "none")
-    disk.scheduler.write_text("mq-deadline")
-    spec = specification(disk, scheduler="none")
-    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 1
-    assert read_sidecar(raw(disk_folder, spec))["tuning"][0]["outcome"] == "already so"
-    assert disk.present() == "none"
+    disk.set_scheduler("mq-deadline")
+    assert measure_cell(disk_folder, spec, raws) == 0
+    assert disk.scheduler() == "none"
 
 
-def test_a_cell_that_is_all_there_puts_back_what_a_killed_run_left(disk: Disk, disk_folder: Path) -> None:
-    spec = specification(disk, scheduler="deadline")
-    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 1
-    disk.journal().record("scheduler", "none")
-    disk.scheduler.write_text("mq-deadline")
-    assert measure(disk_folder, spec, [raw(disk_folder, spec)]) == 0
-    assert disk.present() == "none"
-
-
-# Puts back what is noted of a disk, and ends as a measurement does that is asked to stop.
+# Restores what the journal of a disk lists, and ends like a measurement that gets a stop signal.
 _RESTORING = """
 import sys
 from iopatterns.measuring.drives import restoring
 from iopatterns.measuring.cell import Interrupted, interruptible
-from iopatterns.measuring.tuning.journal import Owner, present_disk
+from iopatterns.measuring.tuning import disk_settings
+from iopatterns.measuring.tuning.journal import Owner, connected_disk
+disk_settings._vendor = lambda _: 'ATA'
 try:
-    with interruptible(), restoring.restored_on_exit(present_disk(sys.argv[1]), Owner("loop", "/")):
+    with interruptible(), restoring.restored_on_exit(connected_disk(sys.argv[1]), Owner("loop", "/")):
         pass
 except Interrupted as interrupt:
     sys.exit(128 + interrupt.signal_number)
 """
 
 
-def test_a_signal_while_settings_are_put_back_waits_until_all_are(disk: Disk, disk_folder: Path) -> None:
-    # a stand-in for hdparm that takes its time over each order
+def test_a_stop_signal_waits_until_all_settings_are_restored(disk: MountedDisk, disk_folder: Path) -> None:
+    # stands for hdparm, and takes a second for each setting
     tool = disk_folder / "bin/hdparm"
     tool.parent.mkdir()
     state = disk_folder / "look-ahead"
     state.write_text("0")
     tool.write_text(
-        f'#!/bin/sh\ncase $1 in -A?) touch {disk_folder}/asked; sleep 1; echo "${{1#-A}}" >{state};; esac\n'
+        f'#!/bin/sh\ncase $1 in -A?) touch {disk_folder}/begun; sleep 1; echo "${{1#-A}}" >{state};; esac\n'
         f'echo " look-ahead = $(cat {state})"\n'
     )
     tool.chmod(0o755)
-    journal = disk.journal()
-    journal.record("look_ahead", 1)
-    journal.record("scheduler", "none")
-    disk.scheduler.write_text("mq-deadline")
-    program = _RESTORING.replace(
-        "try:", "from iopatterns.measuring.tuning import disk\ndisk._vendor = lambda _: 'ATA'\ntry:", 1
-    )
+    own_journal = disk.journal()
+    own_journal.record("look_ahead", 1)
+    own_journal.record("scheduler", "none")
+    disk.set_scheduler("mq-deadline")
     process = subprocess.Popen(
-        [sys.executable, "-c", program, disk.name],
+        [sys.executable, "-c", _RESTORING, disk.name],
         env={**os.environ, "PATH": f"{tool.parent}:{os.environ['PATH']}"},
         stderr=subprocess.DEVNULL,
     )
-    wait_for((disk_folder / "asked").exists, 20, otherwise="nothing was put back")
+    wait_for((disk_folder / "begun").exists, 20, otherwise="nothing was restored")
     process.send_signal(signal.SIGTERM)
-    assert disk.present() == "mq-deadline", "the signal came too late to show anything"
+    assert disk.scheduler() == "mq-deadline", "the signal came too late"
     assert wait(process, 20) == 128 + signal.SIGTERM
-    assert (state.read_text(), disk.present()) == ("1\n", "none")
-    assert not journal.path.exists()
+    assert (state.read_text(), disk.scheduler()) == ("1\n", "none")
+    assert not own_journal.path.exists()
 
 
-def test_what_cannot_be_put_back_is_told_and_stays_noted(disk: Disk) -> None:
-    journal = disk.journal()
-    journal.record("nr_requests", 999_999_999)
+def test_a_setting_that_cannot_be_restored_is_an_error_and_stays_in_the_journal(disk: MountedDisk) -> None:
+    own_journal = disk.journal()
+    own_journal.record("nr_requests", 999_999_999)
     with pytest.raises(RestoreError, match=r"echo 999999999 > /sys/block/loop\d+/queue/nr_requests"):
-        journal.restore()
-    assert journal.path.exists()
-    journal.path.unlink()
+        own_journal.restore()
+    assert own_journal.path.exists()
+    own_journal.path.unlink()
 
 
-def test_the_first_value_noted_counts(disk: Disk) -> None:
-    journal = disk.journal()
+def test_the_first_recorded_value_is_restored(disk: MountedDisk) -> None:
+    own_journal = disk.journal()
     for value in ("none", "mq-deadline"):
-        journal.record("scheduler", value)
-    disk.scheduler.write_text("mq-deadline")
-    journal.restore()
-    assert disk.present() == "none"
+        own_journal.record("scheduler", value)
+    disk.set_scheduler("mq-deadline")
+    own_journal.restore()
+    assert disk.scheduler() == "none"
 
 
-def test_the_kernel_s_read_ahead_is_set_and_put_back(disk: Disk) -> None:
-    file = disk.scheduler.with_name("read_ahead_kb")
+def test_the_read_ahead_of_the_kernel_is_set_and_restored(disk: MountedDisk) -> None:
+    file = disk.attribute("read_ahead_kb")
     before = file.read_text()
-    found = present_disk(disk.name)
-    assert found is not None
-    with restoring.restored_on_exit(found, Owner("loop", "/")) as journal:
-        step = set_attribute(disk.name, "read_ahead_kb", 64, journal.record)
-        assert (step.outcome, step.before, step.after) == ("changed", int(before), 64)
+    with restoring.restored_on_exit(disk.connected(), Owner("loop", "/")) as own_journal:
+        step = set_attribute(disk.name, "read_ahead_kb", 64, own_journal.record)
+        assert (step["outcome"], step["before"], step["after"]) == ("changed", int(before), 64)
         assert file.read_text() == "64\n"
     assert file.read_text() == before
 
 
-def test_a_number_of_requests_that_the_kernel_does_not_take_is_refused(disk: Disk) -> None:
-    file = disk.scheduler.with_name("nr_requests")
+def test_a_number_of_requests_that_the_kernel_rejects_is_refused(disk: MountedDisk) -> None:
+    file = disk.attribute("nr_requests")
     before = file.read_text()
-    journal = disk.journal()
-    step = set_attribute(disk.name, "nr_requests", 10**6, journal.record)
-    assert step.outcome in {"refused", "ignored"}  # EINVAL under none; what else the kernel makes of it reads back
-    journal.restore()
+    own_journal = disk.journal()
+    step = set_attribute(disk.name, "nr_requests", 10**6, own_journal.record)
+    assert step["outcome"] in {"refused", "ignored"}  # depends on the scheduler
+    own_journal.restore()
     assert file.read_text() == before
 
 
-def test_scheduler_and_requests_are_both_put_back(disk: Disk, disk_folder: Path) -> None:
-    requests = disk.scheduler.with_name("nr_requests")
-    requests.write_text("100")  # the user's own, which a switch of the scheduler would lose
-    before = disk.present(), requests.read_text()
-    spec = specification(disk, scheduler="deadline", nr_requests=32)
-    spec["drive"]["tune"] = ["scheduler", "nr_requests"]
-    measure(disk_folder, spec, [raw(disk_folder, spec)])
-    outcomes = {step["setting"]: step["outcome"] for step in read_sidecar(raw(disk_folder, spec))["tuning"]}
+def test_the_number_of_requests_is_restored_after_the_scheduler(disk: MountedDisk, disk_folder: Path) -> None:
+    requests = disk.attribute("nr_requests")
+    requests.write_text("100")  # changing the scheduler resets it
+    before = disk.scheduler(), requests.read_text()
+    (raw,) = measured(disk_folder, cell(disk, scheduler="deadline", nr_requests=32))
+    outcomes = {step["setting"]: step["outcome"] for step in read_metadata(raw)["tuning"]}
     assert outcomes == {"scheduler": "changed", "nr_requests": "changed"}
-    assert (disk.present(), requests.read_text()) == before
+    assert (disk.scheduler(), requests.read_text()) == before
 
 
-def test_what_was_refused_needs_no_putting_back(disk: Disk) -> None:
-    requests = int(disk.scheduler.with_name("nr_requests").read_text())
-    with pytest.raises(OSError, match=r".*"):  # too few even for the kernel's own needs
-        disk.scheduler.with_name("nr_requests").write_text("-1")
-    journal = disk.journal()
-    journal.record("nr_requests", requests)
-    journal.restore()
-    assert not journal.path.exists()
-
-
-def test_a_bit_that_was_refused_needs_no_putting_back(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bit_whose_change_was_refused_needs_no_restoring(disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = (ROOT / "data/twins/px05smb040.yaml").read_text()
     model = model.replace("DRA: {value: 0, behaviour: changeable", "DRA: {value: 0, behaviour: refused")
     (disk_folder / "refusing.yaml").write_text(model)
-    # real sdparm on a twin, under the name by which a real drive's is called
+    # runs sdparm on a simulated drive instead of a real one
     shim = disk_folder / "bin/sdparm"
     shim.parent.mkdir()
     shim.write_text(
@@ -289,28 +247,26 @@ def test_a_bit_that_was_refused_needs_no_putting_back(disk_folder: Path, monkeyp
     shim.chmod(0o755)
     monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
     monkeypatch.chdir(disk_folder)
-    # the kernel knows nothing of a twin
-    notes = Journal(OnDisk("twin-refusing", "0:0", None, "TWIN", None, None), Owner("twin", str(disk_folder)))
-    access = mode_page.access([], "/dev/twin-refusing", "DRA")
-    assert sg_commands.set_value(access, "DRA", 1, notes.record).outcome == "refused"
-    assert notes.path.exists()
-    noted = read(notes.path)
-    assert noted is not None
-    put_back(notes.path, noted, noted.disk)
-    assert not notes.path.exists()
+    disk = journal.Disk("twin-refusing", "0:0", None, "TWIN", None, None)
+    own_journal = Journal(disk, Owner("twin", str(disk_folder)))
+    access = mode_page.sdparm_access([], "/dev/twin-refusing", "DRA")
+    assert sg_commands.set_value(access, "DRA", 1, own_journal.record)["outcome"] == "refused"
+    entry = journal.read_journal(own_journal.path)
+    assert entry is not None
+    journal.restore_entry(own_journal.path, entry, entry.disk)
+    assert not own_journal.path.exists()
 
 
 @pytest.mark.parametrize(("setting", "wanted"), [("write_cache", "write through"), ("look_ahead", 0), ("WCE", 0)])
-def test_the_caches_of_a_disk_that_serves_others_are_left_alone(
-    disk: Disk, disk_folder: Path, setting: str, wanted: int | str
+def test_the_caches_of_a_disk_under_a_file_are_not_changed(
+    disk: MountedDisk, disk_folder: Path, setting: str, wanted: int | str
 ) -> None:
-    view = disk.scheduler.with_name("write_cache")
+    view = disk.attribute("write_cache")
     before = view.read_text()
-    spec = specification(disk, **{setting: wanted})
-    spec["drive"]["tune"] = [setting]
+    spec = cell(disk, **{setting: wanted})
     drive = open_drive(disk_folder, spec)
     with drive.hold():
         (step,) = drive.tune(spec["settings"])
-        assert step.outcome == "not applicable"
-        assert "serves others too" in step.reason
+        assert step["outcome"] == "not applicable"
+        assert "serves others too" in step["reason"]
         assert view.read_text() == before

@@ -1,4 +1,4 @@
-"""Each option that shapes a workload, measured with real fio on a file and on a twin: what requests were made."""
+"""Options that shape a workload, measured with real fio on a file and on a twin."""
 
 import json
 import os
@@ -11,31 +11,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from loops import loop_device
-from support import cell_on_a_file, fixture_root
+from measurements import MIB, describe_drive, raw_files
+from measurements import measured as measured_files
+from support import file_cell, fixture_root
 
 from iopatterns.analysis import collect
 from iopatterns.base import units
 from iopatterns.configuration import config, grid, iologs, kinds
 from iopatterns.measuring import fio
-from iopatterns.measuring.cell import MeasureError, measure
+from iopatterns.measuring.cell import MeasureError
 from iopatterns.measuring.drives import DriveError
-from iopatterns.raw import cells
+from iopatterns.raw.metadata_files import read_metadata
 from iopatterns.raw.records import Specification
-from iopatterns.raw.sidecars import read_sidecar
 from iopatterns.twin import models
 
-BASE = config.load(fixture_root(), {"drives": ["scratch"]})
-MIB = 2**20
+BASE = config.load_config(fixture_root(), {"drives": ["scratch"]})
 FILE_BYTES = 8 * MIB
 
 
 @dataclass
 class Made:
-    """The requests of one execution in their order, as (action, offset in bytes, bytes), and what fio wrote of them.
+    """The requests of one repetition.
 
-    When each was completed is counted from the start of the job.
+    Attributes:
+        requests: Action, offset and size of each request, in bytes, in their order.
+        completed_ms: When each was completed, from the start of the job.
+        raw: The raw file.
     """
 
     requests: list[tuple[str, int, int]]
@@ -66,20 +68,19 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def make(kind: str, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """Return what measures a cell of these options, as a study would have it, and returns the requests made."""
+    """Return a function that measures a cell with options; it returns the requests."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    command = fio.command
+    command = fio.fio_command_line
     log = disk_folder / "requests"
 
     def logging(*arguments: Any, **options: Any) -> list[str]:
         return [*command(*arguments, **options), f"--write_lat_log={log}", "--log_offset=1"]
 
-    monkeypatch.setattr(fio, "command", logging)
+    monkeypatch.setattr(fio, "fio_command_line", logging)
 
-    def measured(runtime_ms: int = 200, own: iologs.Log | None = None, **options: Any) -> Made:
+    def measured(runtime_ms: int = 200, own: iologs.IoLog | None = None, **options: Any) -> Made:
         specification = a_cell(kind, disk_folder, runtime_ms, own, options)
-        raw = disk_folder / f"raw/test/study/x-{cells.digest(specification)[:8]}/01.json"
-        measure(disk_folder, specification, [raw])
+        (raw,) = measured_files(disk_folder, specification)
         assert {path.name for path in raw.parent.iterdir()} == {"01.json", "01.sidecar.json"}
         lines = [line.split(",") for line in Path(f"{log}_lat.1.log").read_text().splitlines()]
         requests = [(("read", "write", "trim")[int(words[2])], int(words[4]), int(words[3])) for words in lines]
@@ -88,16 +89,16 @@ def make(kind: str, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return measured
 
 
-def a_cell(kind: str, folder: Path, runtime_ms: int, own: iologs.Log | None, options: dict[str, Any]) -> Any:
-    """Return the specification that the grid gives the one cell of these options."""
-    drive: kinds.Resolved
+def a_cell(kind: str, folder: Path, runtime_ms: int, own: iologs.IoLog | None, options: dict[str, Any]) -> Any:
+    """Return the specification of a grid with a single cell with these options."""
+    drive: kinds.ResolvedEntry
     if kind == "file":
         drive = {"kind": "file", "path": str(folder / "drive.bin")}
     else:
-        drive = {"kind": "twin", "model": "px05smb040", "model_digest": models.load("px05smb040").digest}
+        drive = {"kind": "twin", "model": "px05smb040", "model_digest": models.load_model("px05smb040").digest}
     vary = {option: [level] for option, level in {"bs": "4k", **options}.items()}
     fixed: dict[str, int | str] = {"ioengine": "psync", "direct": 1, "group_reporting": 1}
-    study: config.Study = {
+    study: config.StudyConfig = {
         "title": "",
         "source": "",
         "fio": {option: level for option, level in fixed.items() if option not in vary},
@@ -112,7 +113,7 @@ def a_cell(kind: str, folder: Path, runtime_ms: int, own: iologs.Log | None, opt
         runtime_ms=runtime_ms,
         warmup_ms=0,
     )
-    (cell,) = grid.expand(conf, "study")
+    (cell,) = grid.expand_grid(conf, "study")
     return dict(cell.specification)
 
 
@@ -122,43 +123,41 @@ def steps(made: Made) -> Counter[int]:
 
 @pytest.mark.parametrize("rw", ["read", "write"])
 @pytest.mark.parametrize(("skip", "step"), [("0", 4096), ("4k", 8192), ("-4k", 0), ("-8k", -4096)])
-def test_sequential_requests_leave_gaps_stay_in_place_or_go_backwards(
-    make: Make, rw: str, skip: str, step: int
-) -> None:
+def test_skip_leaves_gaps_repeats_blocks_or_goes_backwards(make: Make, rw: str, skip: str, step: int) -> None:
     made = make(rw=rw, skip=skip)
     assert set(made.actions) == {rw}
-    # all but those that begin again at the other end
+    # except the steps from one end of the file to the other
     found = steps(made)
     assert found[step] >= 0.99 * (sum(found.values()) - 2)
     assert all(0 <= offset <= FILE_BYTES - 4096 for offset in made.offsets)
 
 
-def test_a_smaller_size_keeps_requests_in_the_first_part(make: Make) -> None:
+def test_a_smaller_size_restricts_requests_to_the_first_part(make: Make) -> None:
     offsets = make(rw="randread", size="1 MiB").offsets
     assert max(offsets) < MIB
     assert len(set(offsets)) > 100
 
 
 @pytest.mark.parametrize("rw", ["read", "randread", "write", "randwrite"])
-def test_an_offset_shifts_all_requests_and_they_stay_in_the_file(make: Make, rw: str) -> None:
+def test_an_offset_shifts_all_requests_within_the_file(make: Make, rw: str) -> None:
     offsets = make(rw=rw, offset=512).offsets
     assert {offset % 4096 for offset in offsets} == {512}
     assert max(offsets) + 4096 <= FILE_BYTES
 
 
-def test_half_of_semi_random_requests_follow_the_one_before(make: Make) -> None:
+def test_half_of_the_requests_are_sequential_if_half_are_random(make: Make) -> None:
     found = steps(make(rw="randwrite", percentage_random=50))
     assert found[4096] / sum(found.values()) == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.mark.parametrize(("align", "boundaries"), [("512", 8), ("4k", 1)])
-def test_random_requests_begin_at_any_boundary_asked_for(make: Make, align: str, boundaries: int) -> None:
+def test_blockalign_sets_the_alignment_of_random_requests(make: Make, align: str, boundaries: int) -> None:
     offsets = make(rw="randwrite", blockalign=align).offsets
     assert len({offset % 4096 for offset in offsets}) == boundaries
     assert max(offsets) + 4096 <= FILE_BYTES
 
 
-def test_a_mix_has_the_share_of_reads_asked_for(make: Make) -> None:
+def test_rwmixread_sets_the_share_of_reads(make: Make) -> None:
     actions = make(rw="randrw", rwmixread=75, runtime_ms=400).actions
     assert actions["read"] / actions.total() == pytest.approx(0.75, abs=0.05)
 
@@ -171,27 +170,27 @@ def test_each_direction_of_a_sequential_mix_is_sequential(make: Make) -> None:
         assert {(after - before) % FILE_BYTES for before, after in pairwise(offsets)} == {4096}
 
 
-def test_some_blocks_are_hot_under_another_distribution(make: Make) -> None:
+def test_random_distribution_makes_some_blocks_hot(make: Make) -> None:
     counts = Counter(make(rw="randread", random_distribution="zipf:1.2", runtime_ms=400).offsets)
     assert counts.most_common(1)[0][1] > 0.05 * counts.total()
 
 
 def test_a_pause_follows_each_request(make: Make, kind: str) -> None:
     made = make(rw="randread", thinktime="10 ms", runtime_ms=300)
-    # a busy machine makes many pauses longer, but not all; in virtual time none
+    # a busy machine prolongs many pauses, but not all; in virtual time, none
     assert (15 if kind == "twin" else 4) <= len(made.requests) <= 31
     pauses_ms = sorted(after - before for before, after in pairwise(made.completed_ms))
     assert pauses_ms[0] >= 9
     assert pauses_ms[len(pauses_ms) // 2 if kind == "twin" else 2] <= 15
-    assert made.job["read"]["lat_ns"]["mean"] < 9e6  # of which the pause is no part
+    assert made.job["read"]["lat_ns"]["mean"] < 9e6  # without the pause
 
 
-def test_bursts_are_so_many_requests_between_pauses(make: Make) -> None:
+def test_thinktime_blocks_sets_the_requests_between_pauses(make: Make) -> None:
     made = make(rw="write", thinktime="50 ms", thinktime_blocks=16, runtime_ms=300)
     assert 48 <= len(made.requests) <= 7 * 16
 
 
-def test_a_pause_as_long_as_all_but_the_end_of_an_execution_is_measured(make: Make) -> None:
+def test_a_pause_almost_as_long_as_the_runtime_is_possible(make: Make) -> None:
     made = make(rw="randread", thinktime="199 ms")
     assert 1 <= len(made.requests) <= 2
     assert made.job["read"]["runtime"] >= 180
@@ -200,14 +199,14 @@ def test_a_pause_as_long_as_all_but_the_end_of_an_execution_is_measured(make: Ma
 @pytest.mark.parametrize("size", ["8 MiB", "64k"], ids=["", "beginning again"])
 def test_partitions_are_read_in_turn_by_one_job(make: Make, size: str) -> None:
     made = make(rw="read", partitions=4, size=size, runtime_ms=100)
-    part = units.size_bytes(size) // 4
-    # each part begins again at its own first block
+    part = units.parse_size(size) // 4
+    # each partition starts again at its own first block
     assert made.offsets == [number % 4 * part + number // 4 * 4096 % part for number in range(len(made.offsets))]
     assert made.job["read"]["total_ios"] == len(made.offsets) > 16
-    assert "--readonly" in read_sidecar(made.raw)["command"]
+    assert "--readonly" in read_metadata(made.raw)["command"]
 
 
-def test_a_replay_reads_what_was_just_written_where_it_was_written(make: Make) -> None:
+def test_a_replay_reads_the_blocks_that_it_has_just_written(make: Make) -> None:
     made = make(rw="randrw", replay="write-read", runtime_ms=400)
     turn = 400 // 16
     assert [action for action, _, _ in made.requests[: 2 * turn]] == ["write"] * turn + ["read"] * turn
@@ -215,18 +214,18 @@ def test_a_replay_reads_what_was_just_written_where_it_was_written(make: Make) -
     assert made.offsets[2 * turn : 3 * turn] != made.offsets[:turn]
 
 
-def test_a_replay_that_ends_with_its_log_is_a_measurement(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iologs, "MOST_REQUESTS", 40)
+def test_a_replay_may_end_early_with_its_log(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iologs, "MAX_LOG_REQUESTS", 40)
     made = make(rw="read", partitions=4, runtime_ms=400)
     assert len(made.requests) == 40
     assert made.job["read"]["runtime"] < 300
-    # one that ended as early without having done them all is none
+    # if requests are missing, ending early is an error
     with pytest.raises(fio.FioError, match="400 ms were asked for"):
-        fio.check(made.raw, read_sidecar(made.raw)["specification"], 41)
+        fio.check_result(made.raw, read_metadata(made.raw)["specification"], 41)
 
 
 @pytest.mark.parametrize("depth", [32, 1024])
-def test_asynchronous_requests_reach_the_depth_asked_for(make: Make, depth: int) -> None:
+def test_asynchronous_requests_reach_the_depth(make: Make, depth: int) -> None:
     made = make(rw="randread", ioengine="libaio", iodepth=depth, runtime_ms=300)
     levels = made.job["iodepth_level"]
     assert levels["32" if depth == 32 else ">=64"] > 50
@@ -236,80 +235,80 @@ def test_asynchronous_requests_reach_the_depth_asked_for(make: Make, depth: int)
 # ---- Rare directions
 
 
-def test_a_rare_direction_may_have_had_no_request_where_few_were_made(kind: str, disk_folder: Path, make: Make) -> None:
+def test_a_rare_direction_may_have_no_requests(kind: str, disk_folder: Path, make: Make) -> None:
     made = make(rw="randrw", rwmixread=99, thinktime="20 ms", runtime_ms=100)
     done = made.actions.total()
     assert done <= 6
-    fio.check(made.raw, read_sidecar(made.raw)["specification"])
+    fio.check_result(made.raw, read_metadata(made.raw)["specification"])
     reads = make(rw="randread", runtime_ms=100).raw
     mixed: Specification = {
-        **read_sidecar(reads)["specification"],
+        **read_metadata(reads)["specification"],
         "fio": {"rw": "randrw", "rwmixread": 50, "group_reporting": 1},
     }
     with pytest.raises(fio.FioError, match="did no write I/O"):
-        fio.check(reads, mixed)
+        fio.check_result(reads, mixed)
 
 
 # pandas 3 announces that the way in which `collect` keeps integers will go
 @pytest.mark.filterwarnings("ignore:The convert_:DeprecationWarning")
-def test_a_mix_is_a_row_for_each_direction_that_was_used(make: Make) -> None:
+def test_a_mix_has_a_row_for_each_direction(make: Make) -> None:
     made = make(rw="randrw", rwmixread=50, runtime_ms=300)
     folder = "/".join(made.raw.parts[-4:-1])
-    table = collect.measurements([made.raw], {folder: ["one"]})
+    table = collect.measurement_table([made.raw], {folder: ["one"]})
     assert list(table["direction"]) == ["read", "write"]
     assert set(table["rwmixread"]) == {50}
 
 
-# ---- A log of the user's
+# ---- A log of the user
 
 
-def own_log(folder: Path, *lines: str) -> tuple[str, iologs.Log]:
+def own_log(folder: Path, *lines: str) -> tuple[str, iologs.IoLog]:
     path = folder / "x.iolog"
     path.write_text("\n".join(["fio version 3 iolog", *lines, ""]))
-    return "x.iolog", iologs.read(path)
+    return "x.iolog", iologs.load_iolog(path)
 
 
 WRITING = ("0 /dev/sdz write 4096 8192", "100 /dev/sdz sync 0 0", "200 /dev/sdz read 512 512")
 
 
-def test_a_log_is_replayed_on_the_drive_whatever_file_it_names(make: Make, disk_folder: Path) -> None:
+def test_a_log_is_replayed_on_the_drive_not_on_its_own_file(make: Make, disk_folder: Path) -> None:
     path, own = own_log(disk_folder, "0 /dev/sdz add", "0 /dev/sdz open", *WRITING, "300 /dev/sdz close")
     made = make(read_iolog=path, own=own)
     assert [request for request in made.requests if request[2]] == [("write", 4096, 8192), ("read", 512, 512)]
-    command = read_sidecar(made.raw)["command"]
+    command = read_metadata(made.raw)["command"]
     assert "--readonly" not in command
     assert not any("sdz" in word for word in command)
 
 
-def test_a_log_is_replayed_at_its_times_or_without(make: Make, disk_folder: Path) -> None:
+def test_a_log_is_replayed_with_or_without_its_times(make: Make, disk_folder: Path) -> None:
     path, own = own_log(disk_folder, *(f"{number * 20_000} a read {number * 4096} 4096" for number in range(10)))
     paced = make(read_iolog=path, own=own, runtime_ms=400)
     assert 180 <= paced.job["read"]["runtime"] < 360  # nine times 20 ms
     fast = make(read_iolog=path, own=own, runtime_ms=400, replay_no_stall=1)
     assert fast.offsets == paced.offsets == [number * 4096 for number in range(10)]
     assert fast.job["read"]["runtime"] < 100
-    assert "--readonly" in read_sidecar(fast.raw)["command"]
+    assert "--readonly" in read_metadata(fast.raw)["command"]
 
 
-def test_what_a_log_has_after_the_runtime_keeps_nobody_waiting(make: Make, disk_folder: Path) -> None:
+def test_requests_after_the_runtime_are_left_out(make: Make, disk_folder: Path) -> None:
     path, own = own_log(disk_folder, "0 a read 0 4096", f"{10**10} a read 0 4096")
     assert len(make(read_iolog=path, own=own).requests) == 1
 
 
 @pytest.mark.parametrize("line", ["0 a read 4096 4096", "0 a write 0 4096"])
-def test_a_log_that_has_changed_since_the_plan_is_not_replayed(make: Make, disk_folder: Path, line: str) -> None:
+def test_a_log_that_has_changed_since_planning_is_refused(make: Make, disk_folder: Path, line: str) -> None:
     path, planned = own_log(disk_folder, "0 a read 0 4096")
     own_log(disk_folder, line)
     with pytest.raises(MeasureError, match=r"x\.iolog: has changed since the run was planned"):
         make(read_iolog=path, own=planned)
 
 
-def test_a_log_said_to_read_alone_is_held_against_what_it_does(disk_folder: Path) -> None:
+def test_a_log_that_writes_is_refused_in_a_reading_cell(disk_folder: Path) -> None:
     path, own = own_log(disk_folder, *WRITING)
     specification = a_cell("file", disk_folder, 100, own, {"read_iolog": path})
     specification["fio"] = {**specification["fio"], "rw": "randread"}
     with pytest.raises(MeasureError, match="has changed"):
-        measure(disk_folder, specification, [disk_folder / f"raw/a/b/x-{cells.digest(specification)[:8]}/01.json"])
+        measured_files(disk_folder, specification)
     assert not (disk_folder / "drive.bin").exists()
 
 
@@ -328,31 +327,28 @@ def test_a_log_said_to_read_alone_is_held_against_what_it_does(disk_folder: Path
     ],
     ids=str,
 )
-def test_a_replay_that_writes_needs_consent(disk_folder: Path, options: dict[str, Any], writes: bool) -> None:
+def test_a_replay_that_writes_requires_consent(disk_folder: Path, options: dict[str, Any], writes: bool) -> None:
     with loop_device(disk_folder) as disk:
         disk.image.write_bytes(os.urandom(64 * MIB))
         before = disk.checksum()
         drive = {"kind": "block", "path": str(disk.device), "serial": disk.serial}
-        (disk_folder / "config").mkdir()
-        # what is on it may be lost, but for the consent itself
-        (disk_folder / "config/drives.yaml").write_text(yaml.safe_dump({"test": {**drive, "expendable": ["data"]}}))
+        describe_drive(disk_folder, {**drive, "expendable": ["data"]}, "test")
         own = None
         if "read_iolog" in options:
             path, own = own_log(disk_folder, *options["read_iolog"])
             options = {"read_iolog": path}
         specification = a_cell("file", disk_folder, 100, own, options)
         specification["drive"] = {**drive, "name": "test", "file_size_bytes": FILE_BYTES}
-        raw = disk_folder / f"raw/test/study/x-{cells.digest(specification)[:8]}/01.json"
         if writes:
             with pytest.raises(DriveError, match="refused by the check of consent"):
-                measure(disk_folder, specification, [raw])
+                measured_files(disk_folder, specification)
         else:
-            measure(disk_folder, specification, [raw])
-            assert "--readonly" in read_sidecar(raw)["command"]
+            (raw,) = measured_files(disk_folder, specification)
+            assert "--readonly" in read_metadata(raw)["command"]
         assert disk.checksum() == before
 
 
-# ---- Twins give the same bytes each time, sidecars included
+# ---- Reproducibility
 
 
 @pytest.mark.parametrize(
@@ -370,18 +366,17 @@ def test_two_runs_on_a_twin_give_the_same_bytes_and_command(
         folder = tmp_path / str(number)
         folder.mkdir()
         monkeypatch.chdir(folder)
-        raws = [Path(f"data/raw/test/study/x-{cells.digest(specification)[:8]}/0{each}.json") for each in (1, 2)]
-        measure(folder, specification, raws)
-        found.append([(raw.read_bytes(), read_sidecar(raw)["command"]) for raw in raws])
+        raws = measured_files(Path(), specification, 2)
+        found.append([(raw.read_bytes(), read_metadata(raw)["command"]) for raw in raws])
     assert found[0] == found[1]
     assert found[0][0][0] != found[0][1][0] or "replay" not in options  # another seed, other requests
 
 
-def test_what_is_replayed_lies_beside_the_raw_file_no_longer_than_fio_runs(disk_folder: Path) -> None:
-    specification = cell_on_a_file(disk_folder)
+def test_the_replayed_log_is_deleted_after_an_error(disk_folder: Path) -> None:
+    specification = file_cell(disk_folder)
     specification["fio"] |= {"rw": "read", "partitions": 4, "ioengine": "nonsense"}
-    raw = disk_folder / f"raw/test/study/x-{cells.digest(specification)[:8]}/01.json"
+    (raw,) = raw_files(disk_folder, specification)
     with pytest.raises(fio.FioError, match="nonsense") as caught:
-        measure(disk_folder, specification, [raw])
+        measured_files(disk_folder, specification)
     assert f"--read_iolog={raw.parent}/.01.iolog.partial" in str(caught.value)
     assert list(raw.parent.iterdir()) == []

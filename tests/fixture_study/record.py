@@ -1,4 +1,7 @@
-"""Measure the fixture study again and execute its notebook: ``python tests/fixture_study/record.py``."""
+"""Measure the fixture study again, and execute its notebook.
+
+Usage: python tests/fixture_study/record.py
+"""
 
 import shutil
 import subprocess

@@ -1,35 +1,27 @@
-"""Guests for tests. Where there can be none, the tests that want one are skipped, and the reason is told."""
+"""Fixtures of guests. Tests that need a guest are skipped, with the reason, on machines that cannot run one."""
 
-import functools
 from pathlib import Path
 
 import pytest
 from guest.guest import Guest, GuestUnavailableError, prepare
 
 
-@functools.cache
-def _why_not() -> str | None:
+@pytest.fixture(scope="session")
+def guests() -> None:
+    """Skip the test if guests cannot run here; the first call downloads a kernel."""
     try:
         prepare()
     except GuestUnavailableError as error:
-        return str(error)
-    return None
-
-
-@pytest.fixture(scope="session")
-def guests() -> None:
-    """Skip unless guests can be had; the first time, this downloads a kernel."""
-    if (reason := _why_not()) is not None:
-        pytest.skip(f"no guest: {reason}")
+        pytest.skip(f"no guest: {error}")
 
 
 @pytest.fixture
 def guest(guests: None, tmp_path: Path) -> Guest:
-    """A guest with one empty drive of each kind: scsi, sata, nvme and virtio."""
+    """Return a guest with one empty drive of each kind: scsi, sata, nvme and virtio."""
     return Guest(tmp_path / "guest")
 
 
 @pytest.fixture(scope="module")
 def module_guest(guests: None, tmp_path_factory: pytest.TempPathFactory) -> Guest:
-    """Like `guest`, for all tests of a module."""
+    """Return a guest such as `guest`, shared by all tests of a module."""
     return Guest(tmp_path_factory.mktemp("guest"))

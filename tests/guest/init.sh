@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The guest's process 1: brings up drives, lays a writable root over the host's, runs one script there, powers off.
-# What it is told comes in /boot (disks, environment, script); what it says goes to two virtio ports.
+# The guest's process 1: finds the drives, mounts a writable root over the host's, runs one script there, powers off.
+# Its input is in /boot (disks, environment, script). It writes the script's output and a report to two virtio ports.
 export PATH=/bin:/sbin
 /bin/busybox --install -s /bin
 mkdir -p /dev /proc /sys /boot /host /memory /root
@@ -16,14 +16,14 @@ port() {
   done
 }
 exec 3>"$(port report)"
-stop() { # the reason, if it is no regular end
+stop() { # takes the reason if the guest has failed
   [ $# -eq 0 ] || echo "failed $*" >&3
   sync
   poweroff -f
   sleep 60
 }
 
-# 9p knows no cache but ours on /host: what is there is not changed while a guest runs, or the change is not seen.
+# cache=loose on /host: the guest may miss changes that the host makes while the guest runs
 nine_p() { mount -t 9p -o "trans=virtio,version=9p2000.L,msize=512000,$1" "$2" "$3" || stop "cannot mount $2"; }
 nine_p ro,cache=loose,noxattr host /host
 nine_p ro boot /boot
@@ -42,8 +42,7 @@ mount -t tmpfs shm /root/dev/shm
 mount -t proc proc /root/proc
 mount -t sysfs sys /root/sys
 mount -t debugfs debug /root/sys/kernel/debug
-mount -t configfs config /root/sys/kernel/config 2>/dev/null
-mount -t tmpfs run /root/run # without what tells programs that systemd or udev runs
+mount -t tmpfs run /root/run # empty, so that programs do not find the host's systemd or udev
 mkdir -p /root/run/lock
 mount --bind /lib/modules /root/usr/lib/modules
 [ -e /root/lib/modules ] || ln -s /usr/lib/modules /root/lib/modules
@@ -54,8 +53,8 @@ cp /boot/script /boot/environment /root/guest
 hostname guest
 ifconfig lo 127.0.0.1 up
 
-# Each drive is found by its serial, for the kernel numbers drives as it meets them. No udev runs here: the links in
-# /dev/disk/by-id are made as udev would name them.
+# Finds each drive by its serial, because the kernel's numbers of drives may differ between boots. No udev runs here, so
+# the links in /dev/disk/by-id are created with udev's names.
 serial_of() {
   if [ -e "$1/device/vpd_pg80" ]; then
     tail -c +5 "$1/device/vpd_pg80" | tr -d ' \0'
@@ -82,13 +81,13 @@ while read -r variable serial link; do
 done </boot/disks
 echo "booted $(cut -d' ' -f1 /proc/uptime)" >&3
 
-# Through a pipe, as the port itself can be opened only once: /dev/stdout would be refused to the script
+# Through a pipe, because the port can be opened only once and the script may open /dev/stdout
 mkfifo /pipe
 (cat /pipe >"$(port output)"; touch /flushed) &
 chroot /root /bin/bash -c 'set -a; . /guest/environment; set +a; cd "$PROJECT"; exec bash /guest/script' \
   </dev/null >/pipe 2>&1 3>&-
 status=$?
-tries=0 # what the script has left running may hold the pipe
+tries=0 # processes that the script has left running may keep the pipe open
 until [ -e /flushed ] || [ $tries -ge 40 ]; do tries=$((tries + 1)); sleep 0.05; done
 echo "exit $status" >&3
 stop

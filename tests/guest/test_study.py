@@ -1,10 +1,8 @@
-"""The fixture study end to end on real block devices: a loop device, and a SCSI disk of another kernel."""
+"""The fixture study from end to end on real block devices: a loop device, and a SCSI disk of a guest."""
 
 import json
 import os
 import shutil
-import subprocess
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +25,7 @@ PATTERNS, READS = ["read", "randread", "write", "randwrite"], ["read", "randread
 
 
 def little(root: Path, entry: dict[str, Any], experiments: dict[str, dict[str, Any]]) -> Project:
-    """Return a project that measures one drive, with all experiments of the study and few levels of each."""
+    """Return a project that measures one drive with all experiments of the study, each with few levels."""
     project = copy_project(root)
     study = yaml.safe_load((FIXTURE / STUDY).read_text())
     study["levels"] = {"patterns": PATTERNS, "reads": READS, "sizes": ["4k"], "small": ["4k"]}
@@ -50,31 +48,30 @@ def outcomes(project: Project) -> dict[tuple[str, Any], str]:
 
 
 def executions(project: Project) -> pd.DataFrame:
-    return pd.read_parquet(project.root / "results/measurements/tiny.parquet")
+    """Return the measurements, after checks that hold for every block device."""
+    found = pd.read_parquet(project.root / "results/measurements/tiny.parquet")
+    assert set(found["drive_kind"]) == {"block"}
+    assert set(found.groupby("cell").size()) == {2}
+    assert json.loads((project.root / "results/scorecard.json").read_text())
+    return found
 
 
 def report(project: Project) -> str:
     return pdf_text(project.root / "results/report.pdf")
 
 
-def refusals(project: Project) -> dict[int, str]:
-    table = pd.read_csv(project.root / "results/tables/tiny/refusals.csv")
-    return {int(row["wanted"]): row["outcome"] for row in table.to_dict("records")}
-
-
-def settings(project: Project) -> dict[str, str]:
-    """Return what the table of settings says of those that the drive did not take."""
-    table = pd.read_csv(project.root / "results/tables/tiny/settings.csv")
-    return {row["setting"]: row["verdict"] for row in table.to_dict("records") if "=" in row["setting"]}
+def table(project: Project, name: str, key: str, value: str) -> dict[Any, str]:
+    """Return two columns of a table of the study as keys and values."""
+    return dict(pd.read_csv(project.root / f"results/tables/tiny/{name}.csv").set_index(key)[value])
 
 
 @dataclass
 class Measured:
-    """A project that went all the way, and the loop device that it measured."""
+    """A complete project, the loop device that it measured, and whether the other loop device is unchanged."""
 
     project: Project
     loop: Loop
-    bystander_as_before: bool
+    bystander_unchanged: bool
 
 
 @pytest.fixture(scope="module")
@@ -93,37 +90,32 @@ def on_a_loop(module_disk_folder: Path) -> Iterator[Measured]:
 
 def test_a_loop_device_is_measured_through_to_report_and_scorecard(on_a_loop: Measured) -> None:
     project = on_a_loop.project
-    scorecard = json.loads((project.root / "results/scorecard.json").read_text())
-    assert scorecard
     assert "labdisk" in report(project)
     made = {path.stem for path in (project.root / "results/figures/tiny").glob("*.svg")}
     assert made == {"initial", "block-size", "concurrency"}
-    found = executions(project)
-    assert set(found["drive_kind"]) == {"block"}
-    assert set(Counter(found["cell"]).values()) == {2}
-    assert set(found["set_scheduler"].dropna()) == {"none", "cfq"}
+    assert set(executions(project)["set_scheduler"].dropna()) == {"none", "cfq"}
 
 
-def test_settings_of_a_loop_device_are_told_as_they_were_taken(on_a_loop: Measured) -> None:
+def test_results_have_the_outcome_of_each_setting_of_a_loop_device(on_a_loop: Measured) -> None:
     found = outcomes(on_a_loop.project)
     assert found.pop(("scheduler", "none")) == "changed"
     assert found.pop(("scheduler", "cfq")) == "changed"
     assert found == {(bit, value): "not applicable" for bit in BITS for value in (0, 1)}
-    assert refusals(on_a_loop.project) == {0: "not applicable", 1: "not applicable"}
+    assert table(on_a_loop.project, "refusals", "wanted", "outcome") == {0: "not applicable", 1: "not applicable"}
     assert "not applicable" in report(on_a_loop.project)
 
 
-def test_a_loop_device_is_left_as_it_was_and_no_other_is_touched(on_a_loop: Measured) -> None:
+def test_a_loop_device_is_restored_and_no_other_is_changed(on_a_loop: Measured) -> None:
     assert on_a_loop.loop.present_scheduler() == "mq-deadline"
-    assert on_a_loop.bystander_as_before
-    assert not journal.paths(journal.present_disk(on_a_loop.loop.device.name))
+    assert on_a_loop.bystander_unchanged
+    assert not journal.journal_paths(journal.connected_disk(on_a_loop.loop.device.name))
 
 
 def test_a_second_run_on_a_loop_device_does_nothing(on_a_loop: Measured) -> None:
     assert "Nothing to be done" in on_a_loop.project.snakemake("-n").stdout
 
 
-# Emulated processors take minutes to import what the analysis needs: the guest measures and packs, the host analyses.
+# An emulated processor takes minutes to import the analysis, so the guest measures and the host analyses the archive.
 MEASURE = r"""
 cp -r "$SHARE/project" /run/project && cd /run/project || exit 1
 state() {
@@ -132,60 +124,48 @@ state() {
 }
 state >/run/before
 "$PYTHON" -m snakemake --cores 1 measure_tiny || exit 1
-state | diff - /run/before && echo SETTINGS AS BEFORE
+state | diff - /run/before && echo SETTINGS RESTORED
 "$PYTHON" -m iopatterns archive labdisk --output "$SHARE/labdisk.tar.xz"
 """
 
 
 @dataclass
 class Office:
-    """A project in which the archive of a guest's drive is analysed, and what the guest said."""
+    """A project that analyses the archive of a guest's drive, the guest's output, and the unchanged drives."""
 
     project: Project
-    said: "subprocess.CompletedProcess[str]"
-    as_before: list[str]
+    output: str
+    unchanged: list[str]
 
 
 @pytest.fixture(scope="module")
 def on_a_scsi_disk(guests: None, module_disk_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Office:
-    guest = Guest(tmp_path_factory.mktemp("guest"), disks=[DISK, BYSTANDER])
-    for disk in guest.disks:
-        guest.image(disk.name).write_bytes(os.urandom(disk.size_mb * 2**20))
-    before = guest.checksums()
-    entry = {
-        "kind": "block",
-        "path": f"/dev/disk/by-id/{DISK.by_id}",
-        "serial": DISK.serial,
-        "destroy": DISK.serial,
-        "expendable": ["data"],
-    }
+    guest = Guest(tmp_path_factory.mktemp("guest"), [DISK, BYSTANDER])
+    before = guest.fill()
     varied = [*(f"toggle-{bit.lower()}" for bit in BITS), "schedulers", "refusing", "concurrency"]
     less = {name: {"rw": ["read"]} for name in varied}
     less["schedulers"]["scheduler"] = ["none", "cfq"]
-    lab = little(guest.share / "project", {**entry, "tune": ["scheduler", *BITS]}, less)
+    lab = little(guest.share / "project", DISK.entry(tune=["scheduler", *BITS]), less)
     said = guest.run(MEASURE, timeout_s=600)
     print(said.stdout)
     assert said.returncode == 0, said.stdout
-    after = guest.checksums()
     office = Project(module_disk_folder / "office")
     shutil.copytree(lab.root, office.root)
     office.edit("config/drives.yaml", labdisk={"kind": "archive", "path": str(guest.share / "labdisk.tar.xz")})
     done = office.snakemake()
     assert done.returncode == 0, done.stdout
-    return Office(office, said, [name for name in before if before[name] == after[name]])
+    return Office(office, said.stdout, guest.unchanged(before))
 
 
 def test_a_scsi_disk_is_measured_in_a_guest_and_analysed_here(on_a_scsi_disk: Office) -> None:
-    found = executions(on_a_scsi_disk.project)
-    assert set(found["drive_kind"]) == {"block"}
-    assert set(Counter(found["cell"]).values()) == {2}
+    assert set(executions(on_a_scsi_disk.project)["set_WCE"].dropna()) == {0, 1}
     text = report(on_a_scsi_disk.project)
     assert "GUEST SSD" in text
     assert "archive of kind block" in text
-    assert json.loads((on_a_scsi_disk.project.root / "results/scorecard.json").read_text())
+    assert "not changeable" in text
 
 
-def test_what_a_scsi_disk_made_of_each_setting_stands_in_the_results(on_a_scsi_disk: Office) -> None:
+def test_results_have_the_outcome_of_each_setting_of_a_scsi_disk(on_a_scsi_disk: Office) -> None:
     project = on_a_scsi_disk.project
     found = outcomes(project)
     assert {key: found[key] for key in found if key[0] != "scheduler"} == {
@@ -194,13 +174,14 @@ def test_what_a_scsi_disk_made_of_each_setting_stands_in_the_results(on_a_scsi_d
         **{(bit, 0): "already so" for bit in ("RCD", "FSW", "DRA")},
         **{(bit, 1): "not changeable" for bit in ("RCD", "FSW", "DRA")},
     }
-    assert found["scheduler", "cfq"] == "changed"  # to bfq, a module that nobody had loaded before
-    assert refusals(project) == {1: "not changeable"}
-    assert settings(project) == dict.fromkeys(["RCD=1", "FSW=1", "DRA=1"], "not changeable")
-    assert set(executions(project)["set_WCE"].dropna()) == {0, 1}
-    assert "not changeable" in report(project)
+    assert found["scheduler", "cfq"] == "changed"  # to bfq, a module that was not loaded before
+    assert table(project, "refusals", "wanted", "outcome") == {1: "not changeable"}
+    verdicts = table(project, "settings", "setting", "verdict")
+    assert {key: verdicts[key] for key in verdicts if "=" in key} == dict.fromkeys(
+        ["RCD=1", "FSW=1", "DRA=1"], "not changeable"
+    )
 
 
-def test_a_scsi_disk_is_left_as_it_was_and_no_other_is_touched(on_a_scsi_disk: Office) -> None:
-    assert "SETTINGS AS BEFORE" in on_a_scsi_disk.said.stdout
-    assert on_a_scsi_disk.as_before == [BYSTANDER.name]
+def test_a_scsi_disk_is_restored_and_no_other_is_changed(on_a_scsi_disk: Office) -> None:
+    assert "SETTINGS RESTORED" in on_a_scsi_disk.output
+    assert on_a_scsi_disk.unchanged == [BYSTANDER.name]

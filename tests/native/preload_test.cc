@@ -1,8 +1,9 @@
-// A program under the preload library: threads, locks, condition variables, descriptors, timers and libaio, all in
-// virtual time. Run by test_native.py, which gives it a drive as `twin run` does.
+// Tests of the preload library: threads, locks, condition variables, descriptors, timers and libaio in virtual time.
+// test_native.py runs this program on a simulated drive, with the environment of `twin run`.
 #include <doctest/doctest.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-// libaio's functions as its stable binary interface has them; the preload library serves them.
+// The functions of libaio, which the preload library serves.
 extern "C" {
 int io_setup(int room, void** handle);
 int io_destroy(void* handle);
@@ -50,12 +51,12 @@ void sleep_ms(std::int64_t milliseconds) {
   nanosleep(&time, nullptr);
 }
 
-// Whether `taken_ns` is `expected_ns` but for what the calls themselves cost.
+// Whether `taken_ns` is `expected_ns` plus the time of the calls themselves, which is below half a millisecond.
 bool about(std::int64_t taken_ns, std::int64_t expected_ns) {
   return taken_ns >= expected_ns && taken_ns < expected_ns + kMillisecond / 2;
 }
 
-// Threads made by pthread_create() itself, joined at the end of the scope.
+// Threads that pthread_create() starts and that are joined at the end of the scope.
 class Threads {
  public:
   void begin(std::function<void()> work) {
@@ -91,7 +92,7 @@ struct alignas(4096) Page {
 
 }  // namespace
 
-TEST_CASE("a condition variable hands a value over, in the order in which threads began to wait") {
+TEST_CASE("a condition variable wakes threads in the order in which they began to wait") {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
   int given = 0;
@@ -123,7 +124,7 @@ TEST_CASE("a condition variable hands a value over, in the order in which thread
   CHECK(woken == std::vector<int>{0, 1, 2, 3});
 }
 
-TEST_CASE("waiting on a condition variable ends when its time has come, by either clock") {
+TEST_CASE("waiting on a condition variable ends at the time limit of either clock") {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t never = PTHREAD_COND_INITIALIZER;
   pthread_mutex_lock(&mutex);
@@ -138,7 +139,7 @@ TEST_CASE("waiting on a condition variable ends when its time has come, by eithe
   pthread_mutex_unlock(&mutex);
 }
 
-TEST_CASE("a mutex that is held is waited for until its time has come") {
+TEST_CASE("waiting for a mutex ends at the time limit") {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   Threads threads;
   threads.begin([&] {
@@ -157,7 +158,7 @@ TEST_CASE("a mutex that is held is waited for until its time has come") {
   pthread_mutex_unlock(&mutex);
 }
 
-TEST_CASE("a read-write lock lets readers in together and a writer alone") {
+TEST_CASE("a read-write lock admits several readers or one writer") {
   pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
   int readers = 0;
   int most_readers = 0;
@@ -194,7 +195,7 @@ TEST_CASE("a read-write lock lets readers in together and a writer alone") {
   CHECK(about(now_ns() - before, 60 * kMillisecond));
 }
 
-TEST_CASE("a spin lock that is held is waited for, in virtual time") {
+TEST_CASE("waiting for a spin lock takes virtual time") {
   pthread_spinlock_t lock;
   REQUIRE(pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE) == 0);
   int holders = 0;
@@ -216,7 +217,7 @@ TEST_CASE("a spin lock that is held is waited for, in virtual time") {
   pthread_spin_destroy(&lock);
 }
 
-TEST_CASE("the end of a thread is waited for until its time has come, by either clock") {
+TEST_CASE("waiting for the end of a thread ends at the time limit of either clock") {
   pthread_t thread{};
   REQUIRE(pthread_create(
               &thread, nullptr,
@@ -240,7 +241,7 @@ TEST_CASE("the end of a thread is waited for until its time has come, by either 
   CHECK(about(now_ns() - before, 100 * kMillisecond));
 }
 
-TEST_CASE("a loop that tries to join a thread ends with it") {
+TEST_CASE("a loop that tries to join a thread terminates") {
   pthread_t thread{};
   REQUIRE(pthread_create(
               &thread, nullptr,
@@ -255,7 +256,7 @@ TEST_CASE("a loop that tries to join a thread ends with it") {
   CHECK(about(now_ns() - before, 5 * kMillisecond));
 }
 
-TEST_CASE("a barrier lets all threads pass when the last has come, again and again") {
+TEST_CASE("a barrier releases all threads in each round when the last has arrived") {
   pthread_barrier_t barrier;
   REQUIRE(pthread_barrier_init(&barrier, nullptr, 4) == 0);
   int serial = 0;
@@ -277,7 +278,7 @@ TEST_CASE("a barrier lets all threads pass when the last has come, again and aga
   CHECK(pthread_barrier_destroy(&barrier) == 0);
 }
 
-TEST_CASE("a semaphore is waited for until its time has come") {
+TEST_CASE("waiting for a semaphore ends at the time limit or when it is posted") {
   sem_t semaphore;
   sem_init(&semaphore, 0, 0);
   timespec until = in(15 * kMillisecond);
@@ -291,7 +292,7 @@ TEST_CASE("a semaphore is waited for until its time has come") {
   CHECK(sem_wait(&semaphore) == 0);
 }
 
-TEST_CASE("a timer that is a descriptor expires in virtual time, and epoll tells") {
+TEST_CASE("a timer of timerfd_create() expires in virtual time and wakes epoll") {
   const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
   const int set = epoll_create1(EPOLL_CLOEXEC);
   epoll_event asked{EPOLLIN, {.fd = timer}};
@@ -319,7 +320,7 @@ TEST_CASE("a timer that is a descriptor expires in virtual time, and epoll tells
   close(timer);
 }
 
-TEST_CASE("epoll is woken by what another thread writes") {
+TEST_CASE("a write by another thread wakes epoll") {
   std::array<int, 2> ends{};
   REQUIRE(pipe(ends.data()) == 0);
   const int set = epoll_create1(0);
@@ -344,7 +345,7 @@ TEST_CASE("epoll is woken by what another thread writes") {
   for (const int each : {set, ends[0], ends[1]}) close(each);
 }
 
-TEST_CASE("every copy of the drive's descriptor is the drive's") {
+TEST_CASE("every copy of a descriptor of the drive is a descriptor of the drive") {
   const int drive = open_drive();
   Page page;
   const int target = dup(STDERR_FILENO);
@@ -363,21 +364,7 @@ TEST_CASE("every copy of the drive's descriptor is the drive's") {
   close(drive);
 }
 
-TEST_CASE("threads with libaio, locks and plain reads share a drive") {
-  struct Iocb {  // linux/aio_abi.h
-    std::uint64_t data = 0;
-    std::uint32_t key = 0, flags = 0;
-    std::uint16_t operation = 0;
-    std::int16_t priority = 0;
-    std::uint32_t descriptor = 0;
-    std::uint64_t buffer = 0, size = 4096;
-    std::int64_t offset = 0;
-    std::uint64_t reserved[2] = {};
-  };
-  struct Event {
-    std::uint64_t data = 0, iocb = 0;
-    std::int64_t result = 0, result2 = 0;
-  };
+TEST_CASE("threads share a drive with libaio, locks and plain reads") {
   const int drive = open_drive();
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   int done = 0;
@@ -387,19 +374,21 @@ TEST_CASE("threads with libaio, locks and plain reads share a drive") {
       void* context = nullptr;
       REQUIRE(io_setup(8, &context) == 0);
       std::vector<Page> pages(8);
-      std::array<Iocb, 8> iocbs;
+      std::array<iocb, 8> iocbs{};
       for (int round = 0; round < 50; ++round) {
         for (std::size_t i = 0; i < 8; ++i) {
-          iocbs[i].operation = (round + number) % 2 == 0 ? 0 : 1;
-          iocbs[i].descriptor = static_cast<std::uint32_t>(drive);
-          iocbs[i].buffer = reinterpret_cast<std::uint64_t>(pages[i].bytes.data());
-          iocbs[i].offset = static_cast<std::int64_t>((static_cast<std::size_t>(number * 50 + round) * 8 + i) * 4096);
+          iocbs[i].aio_lio_opcode = (round + number) % 2 == 0 ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE;
+          iocbs[i].aio_fildes = static_cast<std::uint32_t>(drive);
+          iocbs[i].aio_nbytes = 4096;
+          iocbs[i].aio_buf = reinterpret_cast<std::uint64_t>(pages[i].bytes.data());
+          iocbs[i].aio_offset =
+              static_cast<std::int64_t>((static_cast<std::size_t>(number * 50 + round) * 8 + i) * 4096);
           void* one = &iocbs[i];
           REQUIRE(io_submit(context, 1, &one) == 1);
         }
-        std::array<Event, 8> events;
+        std::array<io_event, 8> events{};
         REQUIRE(io_getevents(context, 8, 8, events.data(), nullptr) == 8);
-        for (const Event& each : events) CHECK(each.result == 4096);
+        for (const io_event& each : events) CHECK(each.res == 4096);
         REQUIRE(pread(drive, pages[0].bytes.data(), 4096, 0) == 4096);
         pthread_mutex_lock(&mutex);
         ++done;

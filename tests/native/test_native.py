@@ -37,7 +37,7 @@ def test_native_tests_pass_under(sanitizers: str, tmp_path: Path) -> None:
 
 def on_a_twin(state: Path) -> dict[str, str]:
     """Return the environment of `twin run`, for a program that has the preload library in it already."""
-    environment = running.prepare("px05smb040", str(state))
+    environment = running.prepare_environment("px05smb040", str(state))
     del environment["LD_PRELOAD"]
     return environment
 

@@ -1,4 +1,4 @@
-"""Executes the notebooks in place, all or those named, on the recorded measurement: after a change of their outputs."""
+"""Execute notebooks in place on the recorded measurements: all, or those named as arguments."""
 
 import shutil
 import sys
@@ -7,15 +7,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from support import ROOT, lay_out_recorded, recorded_file
+from support import ROOT, copy_recorded_results, recorded_file
 
-from iopatterns.workflow.notebooks import execute
+from iopatterns.workflow.notebooks import execute_notebook
 
 if __name__ == "__main__":
     for notebook in [Path(name).resolve() for name in sys.argv[1:]] or sorted((ROOT / "notebooks").glob("*.ipynb")):
         with tempfile.TemporaryDirectory() as folder:
             studies = [notebook.stem] if recorded_file(notebook.stem, "parquet").exists() else []
-            project = lay_out_recorded(Path(folder) / "project", studies)
-            executed = execute(project / "notebooks" / notebook.name, Path(folder) / notebook.name)
+            project = copy_recorded_results(Path(folder) / "project", studies)
+            executed = execute_notebook(project / "notebooks" / notebook.name, Path(folder) / notebook.name)
             shutil.copyfile(executed, notebook)
         print(notebook.relative_to(ROOT))

@@ -1,4 +1,4 @@
-"""JupyterLab as `./reproduce.sh lab` opens it, in a real browser: sliders redraw the figure, notebooks show theirs."""
+"""Use JupyterLab in a real browser, as `./reproduce.sh lab` opens it."""
 
 import os
 import shutil
@@ -15,19 +15,19 @@ import nbformat
 import pytest
 from browser import Page, opened_page
 from patience import Limit, wait_for
-from support import FIXTURE, FIXTURE_STUDY, ROOT, lay_out_recorded, processes_with
+from support import FIXTURE, FIXTURE_STUDY, ROOT, copy_recorded_results, processes_matching
 
 TOKEN = "a-token-of-this-test"
 STUDY = FIXTURE_STUDY
-# The picture of the first half of the notebook, as a digest of its bytes; nothing while there is none
-PICTURE = """(async () => {
+# The digest of the first figure's bytes; empty while there is no figure
+FIGURE_DIGEST = """(async () => {
   const image = document.querySelector('img.widget-image');
   if (!image || !image.src) return '';
   const bytes = await (await fetch(image.src)).arrayBuffer();
   const sum = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
   return bytes.byteLength ? Array.from(sum, (each) => each.toString(16)).join('') : '';
 })()"""
-# How many requests are outstanding at most, as the slider of the I/O depth shows it
+# The value that the slider of the I/O depth shows
 DEPTH = """[...document.querySelectorAll('.widget-inline-hbox')]
   .find((each) => each.innerText.startsWith('I/O depth')).innerText.split('\\n').at(-1)"""
 CELLS = """window.jupyterapp.shell.currentWidget.content.widgets
@@ -40,8 +40,8 @@ STDERR = f"{CELLS}.flatMap((cell) => cell.outputs).filter((out) => out.name === 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with a recorded study, and the script of which nothing is to be installed."""
-    folder = lay_out_recorded(tmp_path_factory.mktemp("lab") / "project", [STUDY])
+    """Return a project with a recorded study and a reproduce.sh that installs nothing."""
+    folder = copy_recorded_results(tmp_path_factory.mktemp("lab") / "project", [STUDY])
     text = (ROOT / "reproduce.sh").read_text(encoding="utf-8")
     set_up = f'\nset_up() {{ export PATH="{Path(sys.executable).parent}:$PATH"; }}\nunused() {{'
     shutil.copytree(ROOT / "envs/jupyterlab", folder / "envs/jupyterlab")
@@ -51,7 +51,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lab(project: Path) -> Iterator[str]:
-    """The address of a running JupyterLab; of it and its kernels nothing is left afterwards."""
+    """Yield the address of a running JupyterLab; end it and its kernels afterwards."""
     if shutil.which("chromium") is None:
         pytest.skip("needs chromium")
     with socket.socket() as free:
@@ -59,17 +59,11 @@ def lab(project: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     own = project.parent / "jupyter"
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "IPYTHON"))}
-    environment |= {"HOME": str(own), "IPYTHONDIR": str(own), "JUPYTER_CONFIG_DIR": str(own / "config")}
-    environment |= {"JUPYTER_DATA_DIR": str(own / "data"), "JUPYTER_RUNTIME_DIR": str(own / "run")}
-    environment |= {"JUPYTER_PREFER_ENV_PATH": "1"}
-    arguments = [
-        "lab",
-        "--no-browser",
-        f"--port={port}",
-        "--ServerApp.port_retries=0",
-        f"--IdentityProvider.token={TOKEN}",
-    ]
-    arguments.append("--LabApp.expose_app_in_browser=True")
+    folders = {"CONFIG": "config", "DATA": "data", "RUNTIME": "run"}
+    environment |= {f"JUPYTER_{name}_DIR": str(own / folder) for name, folder in folders.items()}
+    environment |= {"HOME": str(own), "IPYTHONDIR": str(own), "JUPYTER_PREFER_ENV_PATH": "1"}
+    arguments: tuple[str, ...] = ("lab", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0")
+    arguments += (f"--IdentityProvider.token={TOKEN}", "--LabApp.expose_app_in_browser=True")
     own.mkdir()
     with open(own / "log", "wb") as log:
         process = subprocess.Popen(
@@ -86,13 +80,13 @@ def lab(project: Path) -> Iterator[str]:
         wait_for(lambda: answers(address, process, own / "log"), 60, otherwise="JupyterLab does not answer")
         yield f"{address}/?token={TOKEN}"
     finally:
-        process.send_signal(signal.SIGTERM)  # upon which it ends its kernels
+        process.send_signal(signal.SIGTERM)  # JupyterLab ends its kernels before it exits
         try:
             process.wait(Limit(60).remaining_s())
         finally:
-            for left in {process.pid} & set(processes_with("jupyter-lab")):
+            for left in {process.pid} & set(processes_matching("jupyter-lab")):
                 os.killpg(left, signal.SIGKILL)
-    assert processes_with(str(own)) == []
+    assert processes_matching(str(own)) == []
 
 
 def answers(address: str, process: "subprocess.Popen[bytes]", log: Path) -> bool:
@@ -113,7 +107,7 @@ def page(lab: str) -> Iterator[Page]:
 
 
 def run_all(page: Page, path: str) -> None:
-    """Open a notebook, unless it is, clear its outputs and run all of its cells, as its menus do."""
+    """Open a notebook, clear its outputs and run all its cells, with the commands of the menus."""
     page.evaluate(f"window.jupyterapp.commands.execute('docmanager:open', {{path: '{path}'}}).then(() => true)")
     page.wait_for(f"window.jupyterapp.shell.currentWidget?.context?.path === '{path}'")
     page.wait_for("window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'", 120)
@@ -122,36 +116,35 @@ def run_all(page: Page, path: str) -> None:
     page.wait_for(f"{CELLS}.every((cell) => cell.execution_count > 0)", 120)
 
 
-def pictures(folder: Path) -> Path | None:
-    """Return where screenshots are to go, for those who want to look at them: the folder that SCREENSHOTS names."""
-    named = os.environ.get("SCREENSHOTS")
-    return Path(named) / folder if named else None
+def screenshot(page: Page, folder: Path, name: str) -> None:
+    """Write a screenshot into the folder that the variable SCREENSHOTS names, otherwise into ``folder``."""
+    page.screenshot(Path(os.environ.get("SCREENSHOTS", folder)) / name)
 
 
 def test_a_moved_slider_redraws_the_figure(page: Page, tmp_path: Path) -> None:
     run_all(page, "notebooks/working/explore.ipynb")
     page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 0")
-    before = page.wait_for(PICTURE)
+    before = page.wait_for(FIGURE_DIGEST)
     assert page.evaluate(DEPTH) == "1"
     focus = DEPTH.replace(".innerText.split('\\n').at(-1)", ".querySelector('.noUi-handle').focus()")
     for depth in ("2", "4", "8"):
         page.evaluate(focus)
         page.press("ArrowRight", 39)
         page.wait_for(f"{DEPTH} === '{depth}'")
-        after = page.wait_for(f"{PICTURE}.then((now) => now !== '{before}' && now)")
+        after = page.wait_for(f"{FIGURE_DIGEST}.then((now) => now !== '{before}' && now)")
         assert after != before
         before = after
-    page.screenshot(pictures(Path("explore.png")) or tmp_path / "explore.png")
+    screenshot(page, tmp_path, "explore.png")
     assert page.evaluate(ERRORS) == []
     assert page.evaluate(STDERR) == []
     assert page.errors == []
 
 
-def test_the_menus_show_what_a_run_has_measured(page: Page, tmp_path: Path) -> None:
+def test_the_menus_show_the_measurements_of_a_run(page: Page, tmp_path: Path) -> None:
     page.evaluate("[...document.querySelectorAll('img.widget-image')].at(-1).scrollIntoView({block: 'center'})")
     page.wait_for(f"[...document.querySelectorAll('option')].some((each) => each.innerText === 'results/{STUDY}')")
     page.wait_for("[...document.querySelectorAll('img.widget-image')].at(-1).naturalWidth > 100")
-    page.screenshot(pictures(Path("explore-runs.png")) or tmp_path / "runs.png")
+    screenshot(page, tmp_path, "explore-runs.png")
     assert page.errors == []
 
 
@@ -164,6 +157,6 @@ def test_a_study_s_notebook_shows_its_figures(page: Page, tmp_path: Path) -> Non
     page.evaluate("window.jupyterapp.shell.currentWidget.node.querySelector('.jp-WindowedPanel-outer').scrollTop = 1e6")
     shown = "[...window.jupyterapp.shell.currentWidget.node.querySelectorAll('.jp-OutputArea img')]"
     page.wait_for(f"{shown}.some((image) => image.naturalWidth > 100)")
-    page.screenshot(pictures(Path("study.png")) or tmp_path / "study.png")
+    screenshot(page, tmp_path, "study.png")
     assert page.evaluate(ERRORS) == []
     assert page.errors == []

@@ -1,4 +1,4 @@
-"""Facts about the committed notebook, and about the report that comes out of it."""
+"""The committed notebooks, and the report that they produce."""
 
 import ast
 import json
@@ -16,18 +16,18 @@ import pandas as pd
 import pypdfium2
 import pytest
 from reports import report
-from support import FIXTURE_STUDY, ROOT, lay_out_recorded, pdf_text, recorded_file
+from support import FIXTURE_STUDY, ROOT, copy_recorded_results, pdf_text, recorded_file
 
 from iopatterns.configuration import config
 from iopatterns.workflow import ablation
 from iopatterns.workflow.report import compile_report
 
-CONTENTS = config.load(ROOT).studies  # without what needs traces of a reader's own
+CONTENTS = config.load_config(ROOT).studies
 STUDIES = list(CONTENTS)
 
 
 def outputs(study: str, kind: str, suffixes: tuple[str, ...]) -> list[str]:
-    """Return the tables or figures that a study's notebook makes, below results/, by the study's own file."""
+    """Return the tables or figures that a study declares, as paths below results/."""
     content = CONTENTS[study]
     bodies: list[Any] = [content, *content["experiments"].values()]
     return [f"{kind}/{study}/{name}{suffix}" for body in bodies for name in body.get(kind, []) for suffix in suffixes]
@@ -45,42 +45,32 @@ OUTPUTS = {
 
 @pytest.fixture(scope="module")
 def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Return a function that lays out a project with recorded measurements, of the fixture study or of others."""
-
-    return lambda name, *studies: lay_out_recorded(
+    """Return a function that creates a project with recorded measurements of studies, by default the fixture study."""
+    return lambda name, *studies: copy_recorded_results(
         tmp_path_factory.mktemp(name) / "project", studies or [FIXTURE_STUDY]
     )
 
 
 @pytest.fixture(scope="module")
 def fresh(make_project: Callable[..., Path]) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """A project in which all notebooks of studies were executed once more, and what nbval said of their outputs."""
+    """Return a project in which all notebooks of studies were executed, and the output of nbval."""
     project = make_project("built", *STUDIES)
-    return project, hold_against_fresh_execution(project, *STUDIES)
+    return project, compare_with_fresh_execution(project, *STUDIES)
 
 
 @pytest.fixture(scope="module")
 def built(fresh: tuple[Path, subprocess.CompletedProcess[str]]) -> Path:
-    """That project, with its report."""
+    """Return this project with its report."""
     project, _ = fresh
     compile_report(project / "paper/report.typ", project / "results/report.pdf")
     return project
 
 
-def hold_against_fresh_execution(project: Path, *notebooks: str) -> subprocess.CompletedProcess[str]:
-    """Compare the committed outputs with those of a fresh execution, started in notebooks/ as JupyterLab does."""
+def compare_with_fresh_execution(project: Path, *notebooks: str) -> subprocess.CompletedProcess[str]:
+    """Compare committed outputs with a fresh execution, which starts in notebooks/ as in JupyterLab."""
+    options = ["--nbval", "--nbval-current-env", "-vv", "-p", "no:cacheprovider"]
     return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "--nbval",
-            "--nbval-current-env",
-            "-vv",
-            "-p",
-            "no:cacheprovider",
-            *(f"{notebook}.ipynb" for notebook in notebooks),
-        ],
+        [sys.executable, "-m", "pytest", *options, *(f"{notebook}.ipynb" for notebook in notebooks)],
         cwd=project / "notebooks",
         env=os.environ | {"IPYTHONDIR": str(project / "ipython")},
         capture_output=True,
@@ -90,11 +80,8 @@ def hold_against_fresh_execution(project: Path, *notebooks: str) -> subprocess.C
 
 
 def code_cells(study: str) -> list[Any]:
-    return [
-        cell
-        for cell in nbformat.read(ROOT / f"notebooks/{study}.ipynb", as_version=4).cells
-        if cell.cell_type == "code"
-    ]
+    cells = nbformat.read(ROOT / f"notebooks/{study}.ipynb", as_version=4).cells
+    return [cell for cell in cells if cell.cell_type == "code"]
 
 
 @pytest.mark.parametrize("study", STUDIES)
@@ -102,22 +89,22 @@ def test_committed_outputs_equal_a_fresh_execution(
     fresh: tuple[Path, subprocess.CompletedProcess[str]], study: str
 ) -> None:
     _, result = fresh
-    told = re.findall(rf"{study}::ipynb::Cell \d+ (\w+)", result.stdout)
-    assert told == ["PASSED"] * len(code_cells(study)), result.stdout
+    outcomes = re.findall(rf"{study}::ipynb::Cell \d+ (\w+)", result.stdout)
+    assert outcomes == ["PASSED"] * len(code_cells(study)), result.stdout
     assert result.returncode == 0, result.stdout
 
 
-def test_the_exploring_notebook_is_committed_executed_and_needs_no_run(make_project: Callable[..., Path]) -> None:
+def test_explore_is_committed_executed_and_needs_no_measurements(make_project: Callable[..., Path]) -> None:
     project = make_project("explore")
     shutil.rmtree(project / "results/measurements")
-    result = hold_against_fresh_execution(project, "explore")
+    result = compare_with_fresh_execution(project, "explore")
     assert result.returncode == 0, result.stdout
     cells = code_cells("explore")
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     assert all(len(output.data.get("image/png", "")) < 80_000 for cell in cells for output in cell.outputs)
 
 
-def test_notebooks_pass_in_a_checkout_where_something_else_was_run() -> None:
+def test_nbval_neither_uses_nor_changes_the_results_of_the_checkout() -> None:
     study = min(STUDIES, key=lambda study: recorded_file(study, "parquet").stat().st_size)
     measured = ROOT / f"results/measurements/{study}.parquet"
     before = measured.stat().st_mtime_ns if measured.exists() else None
@@ -130,12 +117,12 @@ def test_notebooks_pass_in_a_checkout_where_something_else_was_run() -> None:
 @pytest.mark.parametrize(
     ("folder", "given", "message"),
     [
-        (".", ["confidenc", "0.9"], "the notebook has no parameter 'confidenc'; did you mean 'confidence'?"),
+        (".", ["confidenc", "0.9"], "the notebook has no parameter 'confidenc'. Did you mean 'confidence'?"),
         (".", ["confidence", "high"], "the parameter 'confidence' must be of type float, but 'high' is of type str"),
-        ("..", ["confidence", "0.9"], "is not inside the project: no folder at or above it holds a Snakefile"),
+        ("..", ["confidence", "0.9"], "is not inside the project: no folder at or above it has a Snakefile"),
     ],
 )
-def test_papermill_by_itself_is_told_what_is_wrong(
+def test_papermill_reports_invalid_parameters(
     make_project: Callable[..., Path], folder: str, given: list[str], message: str
 ) -> None:
     project = make_project("papermill")
@@ -149,19 +136,19 @@ def test_papermill_by_itself_is_told_what_is_wrong(
     assert not (project / "results/figures").exists()
 
 
-def test_committed_outputs_differ_from_those_of_another_measurement(make_project: Callable[..., Path]) -> None:
+def test_another_measurement_gives_other_outputs(make_project: Callable[..., Path]) -> None:
     project = make_project("other")
     path = project / "results" / "measurements" / "tiny.parquet"
     table = pd.read_parquet(path)
     table.loc[table["rw"] == "randread", "bandwidth_bytes_per_s"] //= 2
     table.to_parquet(path, index=False)
-    result = hold_against_fresh_execution(project, FIXTURE_STUDY)
+    result = compare_with_fresh_execution(project, FIXTURE_STUDY)
     assert result.returncode == 1
     assert "FAILED" in result.stdout
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_the_notebook_is_thin(study: str) -> None:
+def test_notebooks_are_thin(study: str) -> None:
     assert len(code_cells(study)) <= 15
     functions = [
         node
@@ -174,7 +161,7 @@ def test_the_notebook_is_thin(study: str) -> None:
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_the_notebook_is_committed_executed_with_small_images_and_without_paths(study: str) -> None:
+def test_notebooks_are_committed_executed_with_small_images_and_without_paths(study: str) -> None:
     cells = code_cells(study)
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     kinds = {kind for cell in cells for output in cell.outputs for kind in output.get("data", {})}
@@ -184,7 +171,7 @@ def test_the_notebook_is_committed_executed_with_small_images_and_without_paths(
     ]
     assert len(images) == len(outputs(study, "figures", (".png",)))
     assert all(len(image) < 80_000 for image in images)
-    # what is no text: by chance it has anything in it
+    # encoded images contain such texts by chance
     text = (ROOT / f"notebooks/{study}.ipynb").read_text(encoding="utf-8")
     text = re.sub(r'"image/png": "[^"]*"', "", text)
     assert not re.search(r"(?<![\w.])/(home|root|tmp|usr|work|Users)\b", text)
@@ -193,30 +180,30 @@ def test_the_notebook_is_committed_executed_with_small_images_and_without_paths(
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_all_outputs_are_made_and_no_others(built: Path, study: str) -> None:
+def test_notebooks_make_all_declared_outputs_and_no_others(built: Path, study: str) -> None:
     assert [name for name in OUTPUTS[study] if not (built / "results" / name).is_file()] == []
     for kind in ("tables", "figures"):
         found = {f"{kind}/{study}/{path.name}" for path in (built / "results" / kind / study).glob("*")}
         assert found <= set(OUTPUTS[study])
 
 
-def test_papermill_makes_the_same_bytes(built: Path, make_project: Callable[..., Path]) -> None:
+def test_papermill_makes_equal_bytes(built: Path, make_project: Callable[..., Path]) -> None:
     again = make_project("again", *STUDIES)
     report(again)
     names = [f"results/{name}" for study in STUDIES for name in OUTPUTS[study]] + ["results/report.pdf"]
-    beside = [(built / name, again / name) for name in names]
+    pairs = [(built / name, again / name) for name in names]
     notebooks = [f"notebooks/{study}.ipynb" for study in STUDIES]
-    beside += [(ROOT / name, again / "results" / name) for name in notebooks]
-    assert [str(one) for one, other in beside if one.read_bytes() != other.read_bytes()] == []
+    pairs += [(ROOT / name, again / "results" / name) for name in notebooks]
+    assert [str(one) for one, other in pairs if one.read_bytes() != other.read_bytes()] == []
 
 
-def test_no_column_of_the_report_is_so_narrow_that_it_has_a_word_a_line(built: Path, tmp_path: Path) -> None:
-    """With the shipped record of what rests on which mechanism, which has the most columns."""
+def test_no_column_of_the_report_is_so_narrow_that_it_has_one_word_per_line(built: Path, tmp_path: Path) -> None:
+    # the shipped record of ablations gives the table with most columns
     card_file = built / "results/scorecard.json"
     before = card_file.read_text()
     card = json.loads(before)
-    for study, told in ablation.load(ROOT).items():
-        card["studies"][study]["ablation"] = told
+    for study, record in ablation.load_ablation_records(ROOT).items():
+        card["studies"][study]["ablation"] = record
     try:
         card_file.write_text(json.dumps(card))
         made = compile_report(built / "paper/report.typ", tmp_path / "report.pdf")
@@ -231,12 +218,12 @@ def test_no_column_of_the_report_is_so_narrow_that_it_has_a_word_a_line(built: P
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_the_report_tells_what_became_of_every_claim_and_number(built: Path, study: str) -> None:
+def test_the_report_contains_all_claims_and_published_numbers(built: Path, study: str) -> None:
     text = pdf_text(built / "results/report.pdf")
     letters = re.sub(r"\W", "", text)
     card = json.loads((built / "results/scorecard.json").read_text())["studies"][study]
     if card["claims"]:
-        assert f"{card['hold']} of {card['checkable']} checkable claims hold" in text
+        assert f"{card['hold']} of {card['checkable']} checkable claims are reproduced" in text
     for claim in card["claims"]:
         assert re.sub(r"\W", "", claim["says"]) in letters
     for value in card["values"]:

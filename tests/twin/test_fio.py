@@ -1,21 +1,16 @@
-"""Unmodified fio on twins: every engine and workload that is served, the same bytes each time; refusals in words."""
+"""Unmodified fio on simulated drives: the same bytes in each run, and messages for what is not supported."""
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
+import pandas as pd
 import pytest
 from patience import run as run_patiently
-from support import loaded_machine
-from twins import JOB, TWIN, fio, run
+from support import busy_processors
+from twins import JOB, command, fio, mean_us, run
 
 from iopatterns import twin
-from iopatterns.twin.running import prepare
-
-
-def mean_us(content: dict[str, Any], direction: str = "read") -> float:
-    return float(content["jobs"][0][direction]["lat_ns"]["mean"] / 1e3)
-
+from iopatterns.twin.running import prepare_environment
 
 TIMED = ["--time_based=1", "--runtime=300ms"]
 ENGINES = ("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio")
@@ -49,11 +44,11 @@ WORKLOADS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_two_runs_one_of_them_on_a_loaded_machine_write_the_same_bytes(name: str, tmp_path: Path) -> None:
+def test_a_run_on_a_busy_machine_writes_the_same_bytes(name: str, tmp_path: Path) -> None:
     content = fio(tmp_path, *WORKLOADS[name])
     first = (tmp_path / "raw.json").read_bytes()
     (tmp_path / "raw.json").unlink()
-    with loaded_machine():
+    with busy_processors():
         fio(tmp_path, *WORKLOADS[name])
     assert (tmp_path / "raw.json").read_bytes() == first
     done = sum(job[direction]["total_ios"] for job in content["jobs"] for direction in ("read", "write", "trim"))
@@ -63,7 +58,7 @@ def test_two_runs_one_of_them_on_a_loaded_machine_write_the_same_bytes(name: str
         assert min(content["jobs"][0][direction]["total_ios"] for direction in ("read", "write")) > 0
 
 
-def test_nothing_of_the_machine_is_in_the_result(tmp_path: Path) -> None:
+def test_the_result_does_not_contain_the_machine(tmp_path: Path) -> None:
     content = fio(tmp_path, "--rw=randread", "--ioengine=psync", *TIMED)
     assert content["time"].startswith("Tue Jan  7")
     assert content["time"].rstrip().endswith("2020")
@@ -72,8 +67,8 @@ def test_nothing_of_the_machine_is_in_the_result(tmp_path: Path) -> None:
     assert (job["majf"], job["minf"], job["usr_cpu"]) == (0, 0, 0)
 
 
-def test_a_random_read_takes_what_the_model_says_and_a_sequential_one_less(tmp_path: Path) -> None:
-    model = twin.load("px05smb040")
+def test_a_random_read_takes_the_time_of_flash_and_link_and_a_sequential_read_less(tmp_path: Path) -> None:
+    model = twin.load_model("px05smb040")
     random, sequential = (
         mean_us(fio(tmp_path, f"--rw={rw}", "--ioengine=psync", *TIMED)) for rw in ("randread", "read")
     )
@@ -82,7 +77,7 @@ def test_a_random_read_takes_what_the_model_says_and_a_sequential_one_less(tmp_p
     assert sequential < 0.5 * random
 
 
-def test_runtime_rate_and_ramp_are_kept_in_virtual_time(tmp_path: Path) -> None:
+def test_runtime_rate_and_ramp_time_are_exact_in_virtual_time(tmp_path: Path) -> None:
     (job,) = fio(tmp_path, *WORKLOADS["rate"])["jobs"]
     assert job["read"]["iops"] == pytest.approx(1000, rel=0.01)
     assert job["read"]["runtime"] == pytest.approx(300, abs=2)
@@ -90,27 +85,28 @@ def test_runtime_rate_and_ramp_are_kept_in_virtual_time(tmp_path: Path) -> None:
     assert job["read"]["runtime"] == pytest.approx(300, abs=2)
 
 
-def test_stonewalled_job_begins_when_the_others_have_ended(tmp_path: Path) -> None:
+def test_a_stonewalled_job_begins_after_the_others(tmp_path: Path) -> None:
     first, second = fio(tmp_path, *WORKLOADS["stonewall"])["jobs"]
     assert first["read"]["lat_ns"]["max"] < 200_000
-    assert second["read"]["lat_ns"]["mean"] < 35_000  # nobody else was on the drive
+    assert second["read"]["lat_ns"]["mean"] < 35_000  # no other job used the drive
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_io_log_is_replayed(tmp_path: Path, version: int) -> None:
+def test_an_io_log_is_replayed(tmp_path: Path, version: int) -> None:
     drive = "/dev/twin-px05smb040"
-    times = ["0 ", "1000 ", "2000 "] if version == 3 else ["", "", ""]
-    lines = [f"fio version {version} iolog", f"{times[0]}{drive} add", f"{times[0]}{drive} open"]
-    lines += [f"{time}{drive} {action} {offset} 4096" for time, action, offset in
-              zip(times, ("read", "write", "read"), (0, 8192, 1 << 20), strict=True)]  # fmt: skip
+    lines = ["add", "open", "read 0 4096", "write 8192 4096", f"read {1 << 20} 4096", "close"]
+    times = [f"{number * 1000} " if version == 3 else "" for number in range(len(lines))]
     log = tmp_path / "io.log"
-    log.write_text("\n".join([*lines, f"{times[2]}{drive} close"]) + "\n")
+    log.write_text(
+        f"fio version {version} iolog\n"
+        + "".join(f"{time}{drive} {line}\n" for time, line in zip(times, lines, strict=True))
+    )
     content = fio(tmp_path, f"--read_iolog={log}", "--ioengine=psync")
     assert content["jobs"][0]["read"]["total_ios"] == 2
     assert content["jobs"][0]["write"]["total_ios"] == 1
 
 
-def test_verify_passes_on_kept_data_and_finds_a_corrupted_byte(tmp_path: Path) -> None:
+def test_verification_of_kept_data_finds_a_corrupted_byte(tmp_path: Path) -> None:
     options = ["--verify=crc32c", "--verify_state_save=0", "--io_size=1m", "--size=1m", "--ioengine=psync"]
     fio(tmp_path, "--rw=randwrite", "--do_verify=1", *options, keep_data=True)
     fio(tmp_path, "--rw=randread", *options, keep_data=True)
@@ -124,15 +120,11 @@ def test_verify_passes_on_kept_data_and_finds_a_corrupted_byte(tmp_path: Path) -
     assert "verify" in wrong.stderr + wrong.stdout
 
 
-def test_counters_are_written_as_a_table(tmp_path: Path) -> None:
-    import pandas as pd
-
+def test_twin_run_writes_counters_as_a_table(tmp_path: Path) -> None:
     table = tmp_path / "counters.parquet"
-    done = subprocess.run(
-        [*TWIN, "run", "px05smb040", "--state", str(tmp_path), "--counters", str(table), "--interval", "50 ms", "--",
-         *JOB, "--direct=1", "--rw=randread", "--ioengine=libaio", "--iodepth=8", *TIMED],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    options = ["--state", str(tmp_path), "--counters", str(table), "--interval", "50 ms"]
+    workload = ["--direct=1", "--rw=randread", "--ioengine=libaio", "--iodepth=8", *TIMED]
+    done = command("run", "px05smb040", *options, "--", *JOB, *workload)
     assert done.returncode == 0, done.stderr
     series = pd.read_parquet(table)
     depth = series[series["series"] == "queue_depth"]["value"]
@@ -143,66 +135,45 @@ def test_counters_are_written_as_a_table(tmp_path: Path) -> None:
     assert reads.iloc[-1] == len(depth) / 2
 
 
-@pytest.mark.parametrize("direct", [0, 1])
-def test_a_log_that_names_another_file_is_refused_and_the_file_is_left_alone(tmp_path: Path, direct: int) -> None:
-    other = tmp_path / "other"
-    other.write_bytes(b"precious" * 1024)
-    log = tmp_path / "io.log"
-    log.write_text(f"fio version 2 iolog\n{other} add\n{other} open\n{other} write 0 4096\n{other} close\n")
-    replay = [*JOB, f"--direct={direct}", f"--read_iolog={log}", "--ioengine=psync"]
-    refused = run(tmp_path, *replay)
-    assert refused.returncode == 2
-    assert "only the drive is simulated" in refused.stderr
-    assert "--replay_redirect={drive}" in refused.stderr
-    assert run(tmp_path, *replay, "--replay_redirect={drive}").returncode == 0
-    assert other.read_bytes() == b"precious" * 1024
-
-
 REFUSED = {
-    "io_uring": (["--ioengine=io_uring", "--rw=read"], "ioengine=libaio"),
-    "mapped memory": (["--ioengine=mmap", "--rw=read"], "ioengine=libaio"),
-    "POSIX AIO": (["--ioengine=posixaio", "--rw=read"], "ioengine=libaio"),
-    "forked workers": (["--thread=0", "--rw=read"], "thread=1"),
-    "the processor's counter": (["--clocksource=cpu", "--rw=read"], "clock_gettime"),
-    "profiles of idle processors": (["--idle-prof=percpu", "--rw=read"], "Leave it out"),
+    "processes instead of threads": (["--thread=0", "--rw=read"], "thread=1"),
+    "the processor's clock": (["--clocksource=cpu", "--rw=read"], "clock_gettime"),
+    "idle profiles": (["--idle-prof=percpu", "--rw=read"], "Leave it out"),
     "batches of offloaded requests": (
         ["--ioengine=libaio", "--iodepth=16", "--io_submit_mode=offload", "--iodepth_batch=4", "--rw=randread"],
         "Leave iodepth_batch out",
     ),
-    "a user of its own": (["--uid=0", "--rw=read"], "as that user"),
+    "another user": (["--uid=0", "--rw=read"], "as that user"),
     "verify without kept data": (["--verify=crc32c", "--rw=write"], "--keep-data"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_served_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+def test_an_unsupported_option_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
     options, remedy = REFUSED[name]
     refused = run(tmp_path, *JOB, *options)
     assert refused.returncode == 2
     (line,) = refused.stderr.strip().splitlines()
     assert line.startswith("twin")
-    assert "cannot be served" in line
+    assert "not supported" in line
     assert remedy in line
 
 
-# The same without a look at the command line: what the library itself finds when the program does it.
-FOUND = {
+# What the preload library refuses while the program runs, without a check of the command line
+REFUSED_AT_RUN_TIME = {
     "io_uring": (["--thread=1", "--clocksource=clock_gettime", "--ioengine=io_uring"], "libaio"),
     "mapped memory": (["--thread=1", "--clocksource=clock_gettime", "--ioengine=mmap"], "libaio"),
     "POSIX AIO": (["--thread=1", "--clocksource=clock_gettime", "--ioengine=posixaio"], "libaio"),
-    "forked workers": (["--clocksource=clock_gettime", "--ioengine=psync"], "--thread=1"),
-    "the processor's counter": (["--thread=1", "--clocksource=cpu", "--ioengine=psync"], "clock_gettime"),
-    "a thread for the clock": (
-        ["--thread=1", "--clocksource=clock_gettime", "--gtod_cpu=0", "--ioengine=psync"],
-        "no gtod_cpu",
-    ),
+    "processes": (["--clocksource=clock_gettime", "--ioengine=psync"], "--thread=1"),
+    "the processor's clock": (["--thread=1", "--clocksource=cpu", "--ioengine=psync"], "clock_gettime"),
+    "gtod_cpu": (["--thread=1", "--clocksource=clock_gettime", "--gtod_cpu=0", "--ioengine=psync"], "gtod_cpu"),
 }
 
 
-@pytest.mark.parametrize("name", FOUND)
-def test_what_cannot_be_served_is_found_while_the_program_runs(name: str, tmp_path: Path) -> None:
-    options, remedy = FOUND[name]
-    environment = prepare("px05smb040", str(tmp_path))
+@pytest.mark.parametrize("name", REFUSED_AT_RUN_TIME)
+def test_the_library_refuses_what_is_not_supported(name: str, tmp_path: Path) -> None:
+    options, remedy = REFUSED_AT_RUN_TIME[name]
+    environment = prepare_environment("px05smb040", str(tmp_path))
     words = [word.replace("{drive}", environment["TWIN_DRIVE"]) for word in JOB]
     words = [*words, "--rw=read", *options]
     done = run_patiently(words, 60, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -213,13 +184,28 @@ def test_what_cannot_be_served_is_found_while_the_program_runs(name: str, tmp_pa
     assert not Path(environment["TWIN_DRIVE"]).exists()
 
 
-def test_unknown_command_and_wrong_usage_are_told(tmp_path: Path) -> None:
-    assert "needs a command" in run(tmp_path).stderr
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["px05smb040"], "requires a command after --"),
+        (["--", "true"], "requires a MODEL"),
+        (["a", "b", "--", "true"], "requires one MODEL, not a and b"),
+        (["px05smb040", "--stat=", "--", "true"], "option --state requires a value"),
+        (["px05smb040", "--stat"], "option --state requires argument"),
+        (["px05smb040", "--no-such", "--", "true"], "option --no-such not recognized"),
+    ],
+)
+def test_wrong_usage_is_reported(words: list[str], message: str) -> None:
+    done = command("run", *words)
+    assert (done.returncode, done.stderr) == (2, f"twin: error: {message}.\nTry 'twin run --help' for help.\n")
+
+
+def test_a_missing_program_is_reported_in_one_line(tmp_path: Path) -> None:
     missing = run(tmp_path, "no-such-program")
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
 
 
-def test_several_programs_in_one_shell_share_the_drive_s_settings(tmp_path: Path) -> None:
+def test_all_programs_of_a_shell_share_the_drive_s_settings(tmp_path: Path) -> None:
     script = (
         "sdparm --quiet --set=DRA=1 $TWIN_DRIVE && fio --name=a --filename=$TWIN_DRIVE --size=64m --rw=read --bs=4k"
         " --direct=1 --thread=1 --clocksource=clock_gettime --time_based --runtime=100ms --output-format=terse"

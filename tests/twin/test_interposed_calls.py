@@ -1,4 +1,4 @@
-"""The calls that the preload library stands before: all of them documented, and none in the way without a drive."""
+"""The calls that the preload library intercepts: all are documented, and pass through without a drive."""
 
 import os
 import re
@@ -21,11 +21,11 @@ def listing() -> ModuleType:
 
 
 def defined_in(file: Path) -> set[str]:
-    """Return the calls that a source file defines for programs."""
+    """Return the calls that a source file exports."""
     return set(re.findall(r"^TWIN_EXPORT .*?(\w+)\(", file.read_text(encoding="utf-8"), flags=re.MULTILINE))
 
 
-def test_the_list_of_interposed_calls_is_that_of_the_library(listing: ModuleType) -> None:
+def test_the_documented_calls_are_those_that_the_library_exports(listing: ModuleType) -> None:
     done = subprocess.run(
         ["nm", "-D", "--defined-only", state.preload_library()], capture_output=True, text=True, check=True
     )
@@ -34,7 +34,7 @@ def test_the_list_of_interposed_calls_is_that_of_the_library(listing: ModuleType
     assert Counter(listed) == Counter(exported)
 
 
-def test_each_call_is_defined_in_a_file_that_its_group_names(listing: ModuleType) -> None:
+def test_each_call_is_defined_in_a_file_of_its_group(listing: ModuleType) -> None:
     by_file = {file.name: defined_in(file) for file in FOLDER.glob("*.cc")}
     for group in listing.read().groups:
         calls = {call for entry in group.entries for call in entry.calls}
@@ -42,17 +42,17 @@ def test_each_call_is_defined_in_a_file_that_its_group_names(listing: ModuleType
         assert [file for file in group.files if not by_file[file] & calls] == [], group.heading
 
 
-def test_each_call_has_what_happens_and_why(listing: ModuleType) -> None:
+def test_each_call_has_an_effect_and_a_reason(listing: ModuleType) -> None:
     entries = [entry for group in listing.read().groups for entry in group.entries]
     assert [entry.calls for entry in entries if not (entry.calls and entry.happens.strip() and entry.why.strip())] == []
 
 
-def test_the_page_of_interposed_calls_is_what_the_table_gives(listing: ModuleType) -> None:
+def test_the_page_of_interposed_calls_is_up_to_date(listing: ModuleType) -> None:
     written = listing.PAGE.read_text(encoding="utf-8")
-    assert written == listing.page(listing.read()), "python src/twin/preload/list_calls.py writes it anew"
+    assert written == listing.page(listing.read()), "update it: python src/twin/preload/list_calls.py"
 
 
-def test_without_a_drive_libaio_is_the_system_s(tmp_path: Path) -> None:
+def test_libaio_works_without_a_drive(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(bytes(1 << 20))
     command = ["fio", "--name=job", f"--filename={file}", "--size=1m", "--rw=read", "--ioengine=libaio", "--iodepth=4"]

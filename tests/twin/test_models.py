@@ -1,4 +1,4 @@
-"""Model files: those that ship are whole and sourced, and a bad one is told by file, key and reason."""
+"""Model files: the shipped models have sources, and mistakes are reported with file, key and reason."""
 
 import copy
 from pathlib import Path
@@ -12,14 +12,14 @@ from twins import command
 
 from iopatterns import twin
 
-SHIPPED = twin.names()
-MODEL = twin.load("px05smb040").path
+SHIPPED = twin.list_models()
+MODEL = twin.load_model("px05smb040").path
 CONTENT = yaml.safe_load(Path(MODEL).read_text())
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_each_parameter_of_a_shipped_model_says_where_it_comes_from(name: str) -> None:
-    model = twin.load(name)
+def test_each_parameter_of_a_shipped_model_has_provenance_and_source(name: str) -> None:
+    model = twin.load_model(name)
     assert model.sources.keys() >= model.values.keys()
     for provenance, source in model.sources.values():
         assert provenance in {"datasheet", "fitted", "assumed"}
@@ -29,69 +29,103 @@ def test_each_parameter_of_a_shipped_model_says_where_it_comes_from(name: str) -
     assert fitted == set(model.fit.get("moved", ()))
 
 
-def test_describe_shows_every_parameter_with_its_unit() -> None:
-    said = command("describe", "px05smb040")
-    assert said.returncode == 0
-    for name in twin.load("px05smb040").values:
-        assert f"  {name.split('.')[1]} " in said.stdout
-    assert "65536 B" not in said.stdout  # units are those that people read
-    assert " us " in said.stdout
-
-
-def wrong(tmp_path: Path, change: Any) -> str:
-    """Return what is said about a changed copy of a model file; the exit status must be 2."""
-    content = copy.deepcopy(CONTENT)
-    change(content)
-    path = tmp_path / "bad.yaml"
-    path.write_text(yaml.safe_dump(content))
-    said = command("describe", str(path))
-    assert said.returncode == 2, said.stdout + said.stderr
-    assert "Traceback" not in said.stderr
-    assert "bad.yaml: " in said.stderr
-    return said.stderr
+def test_describe_prints_every_parameter_with_its_unit() -> None:
+    done = command("describe", "px05smb040")
+    assert done.returncode == 0
+    for name in twin.load_model("px05smb040").values:
+        assert f"  {name.split('.')[1]} " in done.stdout
+    assert "65536 B" not in done.stdout
+    assert " us " in done.stdout
 
 
 def set_value(group: str, name: str, value: Any) -> Any:
     return lambda content: content["parameters"][group][name].update(value=value)
 
 
+# Mistakes in the parsed content of a model file
 MISTAKES: dict[str, tuple[Any, str]] = {
     "unknown group": (lambda c: c["parameters"].update(flsh={}), "unknown key 'flsh'. Did you mean 'flash'?"),
     "unknown parameter": (lambda c: c["parameters"]["flash"].update(red_time={}), "Did you mean 'read_time'?"),
     "missing parameter": (lambda c: c["parameters"]["flash"].pop("planes"), "the key 'planes' is missing"),
     "missing source": (lambda c: c["parameters"]["link"]["rate"].pop("source"), "the key 'source' is missing"),
-    "odd provenance": (lambda c: c["parameters"]["link"]["rate"].update(provenance="guess"), "'guess' is not valid"),
-    "unit left out": (set_value("flash", "read_time", 65), "from 0 to 1 s, such as 72 us"),
+    "invalid provenance": (
+        lambda c: c["parameters"]["link"]["rate"].update(provenance="guess"),
+        "'guess' is not valid",
+    ),
+    "missing unit": (set_value("flash", "read_time", 65), "from 0 to 1 s, such as 72 us"),
     "wrong unit": (set_value("link", "rate", "868 us"), "such as 868 MB/s"),
     "out of range": (set_value("flash", "channels", 0), "a whole number from 1 to 64"),
-    "no whole number": (set_value("flash", "channels", 1.5), "parameters.flash.channels: 1.5 is not valid"),
-    "odd choice": (set_value("host", "scheduler", "cqf"), "Did you mean 'cfq'?"),
-    "no switch": (set_value("link", "full_duplex", 3), "Expected: on or off"),
+    "fraction": (set_value("flash", "channels", 1.5), "parameters.flash.channels: 1.5 is not valid"),
+    "invalid choice": (set_value("host", "scheduler", "cqf"), "Did you mean 'cfq'?"),
+    "invalid switch": (set_value("link", "full_duplex", 3), "Expected: on or off"),
     "ratio too large": (set_value("ftl", "over_provisioning", 99), "a number from 0.01 to 31"),
     "geometry that does not fit": (set_value("flash", "page", "6 KiB"), "flash.page: must be a multiple"),
     "too little spare space": (set_value("capacity", "size", "1 GiB"), "ftl.over_provisioning: leaves"),
     "refill above window": (set_value("read_ahead", "refill", "1 GiB"), "read_ahead.window"),
-    "odd behaviour": (lambda c: c["mode_page"]["DRA"].update(behaviour="no"), "mode_page.DRA.behaviour"),
+    "invalid behaviour": (lambda c: c["mode_page"]["DRA"].update(behaviour="no"), "mode_page.DRA.behaviour"),
     "value too large for its bit": (lambda c: c["mode_page"]["DRA"].update(value=2), "from 0 to 1"),
-    "long vendor": (lambda c: c["identity"].update(vendor="TOSHIBA CORP"), "at most 8 characters"),
-    "no kind": (lambda c: c.pop("kind"), "the key 'kind' is missing"),
-    "odd runtime of the fit": (lambda c: c["fit"].update(runtime_s="long"), "Expected: a number of seconds above 0"),
+    "vendor too long": (lambda c: c["identity"].update(vendor="TOSHIBA CORP"), "at most 8 characters"),
+    "missing kind": (lambda c: c.pop("kind"), "the key 'kind' is missing"),
+    "invalid runtime of the fit": (
+        lambda c: c["fit"].update(runtime_s="long"),
+        "Expected: a number of seconds above 0",
+    ),
 }
 
 
+# Mistakes in the text of a model file
+NAME = "name: PX05SMB040"
+TEXT_MISTAKES: dict[str, tuple[str, str, list[str]]] = {
+    "line break in the serial number": ("TWIN05SMB040", "X\\nkind hard_disk", ["identity.serial", "ASCII"]),
+    "character that INQUIRY cannot contain": ("vendor: TOSHIBA", "vendor: TÖSHIBA", ["identity.vendor", "ASCII"]),
+    "no rotation rate": ("rotation_rpm: 1", "rotation_rpm: 0", ["identity.rotation_rpm"]),
+    "contradicting switches": ("DRA: {value: 0", "DRA: {value: 1", ["mode_page.DRA.value: 1", "Change one of them"]),
+    "number as a key": (NAME, "1: PX05SMB040", ["line 3", "a key must be text"]),
+    "list as a key": (NAME, "[1]: PX05SMB040", ["line 3", "a key must be text"]),
+    "control character": (NAME, "name: \x01", ["not valid YAML"]),
+    "deep nesting": (NAME, f"name: {'[' * 3000}{']' * 3000}", ["nested too deeply"]),
+    "unclosed list": (NAME, "name: [1,", ["not valid YAML"]),
+    "two mistakes": (
+        "\n    rate: {value: ",
+        "\n    rat: {}\n    rate: {value: x",
+        ["Did you mean 'rate'?", "link.rate: 'x"],
+    ),
+}
+
+
+def reported(path: Path) -> str:
+    """Return the message about an invalid model file; assert that each line begins with its path."""
+    done = command("describe", str(path))
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    message = done.stderr.removeprefix("twin: error: ")
+    assert all(line.startswith(str(path)) for line in message.splitlines())
+    return message
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistake_is_told_with_file_key_and_reason(tmp_path: Path, mistake: str) -> None:
+def test_a_mistake_in_a_model_is_reported_with_file_key_and_reason(tmp_path: Path, mistake: str) -> None:
     change, expected = MISTAKES[mistake]
-    assert expected in wrong(tmp_path, change)
+    content = copy.deepcopy(CONTENT)
+    change(content)
+    (tmp_path / "bad.yaml").write_text(yaml.safe_dump(content))
+    assert expected in reported(tmp_path / "bad.yaml")
 
 
-def test_a_file_that_is_no_yaml_and_one_that_is_not_there_are_told(tmp_path: Path) -> None:
-    (tmp_path / "bad.yaml").write_text("a: [1,\n")
-    for path, words in ((tmp_path / "bad.yaml", "not valid YAML"), (tmp_path / "none.yaml", "no such model")):
-        said = command("describe", str(path))
-        assert (said.returncode, "Traceback" in said.stderr) == (2, False)
-        assert words in said.stderr
-    assert "Did you mean 'px05smb040'?" in command("describe", "px05smb04").stderr
+@pytest.mark.parametrize("mistake", TEXT_MISTAKES)
+def test_a_mistake_in_the_text_of_a_model_is_reported(tmp_path: Path, mistake: str) -> None:
+    old, new, expected = TEXT_MISTAKES[mistake]
+    text = Path(MODEL).read_text()
+    assert old in text
+    (tmp_path / "bad.yaml").write_text(text.replace(old, new))
+    message = reported(tmp_path / "bad.yaml")
+    assert [part for part in expected if part not in message] == []
+
+
+@pytest.mark.parametrize("name", ["px05smb04", "none.yaml"])
+def test_a_missing_model_is_reported(name: str) -> None:
+    done = command("describe", name)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert ("no such model" if name == "none.yaml" else "Did you mean 'px05smb040'?") in done.stderr
 
 
 def leaves(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -109,7 +143,7 @@ JUNK: st.SearchStrategy[Any] = (
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.sampled_from(PATHS), junk=JUNK, remove=st.booleans())
-def test_no_change_of_a_file_gives_anything_but_a_message(tmp_path: Path, path: Any, junk: Any, remove: bool) -> None:
+def test_a_changed_model_is_valid_or_reported(tmp_path: Path, path: Any, junk: Any, remove: bool) -> None:
     content = copy.deepcopy(CONTENT)
     node = content
     for key in path[:-1]:
@@ -119,33 +153,36 @@ def test_no_change_of_a_file_gives_anything_but_a_message(tmp_path: Path, path: 
     else:
         node[path[-1]] = junk
     file = tmp_path / "fuzzed.yaml"
-    file.write_text(yaml.dump(content, Dumper=yaml.CSafeDumper))  # as safe_dump, ten times as fast
+    file.write_text(yaml.dump(content, Dumper=yaml.CSafeDumper))  # same result as safe_dump, ten times as fast
     try:
-        said = str(twin.load(file).size_bytes)
+        result = str(twin.load_model(file).size_bytes)
     except twin.TwinError as error:
-        said = str(error)
-    assert said.isdigit() or "fuzzed.yaml" in said
+        result = str(error)
+    assert result.isdigit() or "fuzzed.yaml" in result
 
 
-def test_only_values_are_in_the_digest(tmp_path: Path) -> None:
+def test_comments_and_sources_do_not_change_the_digest(tmp_path: Path) -> None:
     text = Path(MODEL).read_text()
-    digest = twin.load("px05smb040").digest
+    digest = twin.load_model("px05smb040").digest
 
     def digest_of(changed: str) -> str:
         (tmp_path / "copy.yaml").write_text(changed)
-        return twin.load(tmp_path / "copy.yaml").digest
+        return twin.load_model(tmp_path / "copy.yaml").digest
 
     assert digest_of("# a comment\n" + text.replace("provenance: assumed", "provenance: datasheet")) == digest
     assert digest_of(text.replace("page_time: {value: 100 ns", "page_time: {value: 0.1 us")) == digest
     assert digest_of(text.replace("page_time: {value: 100 ns", "page_time: {value: 101 ns")) != digest
 
 
-def test_a_parameter_can_be_set_on_the_command_line() -> None:
-    model = twin.load("px05smb040")
+def test_settings_override_parameters() -> None:
+    model = twin.load_model("px05smb040")
     assert model.overridden(["flash.read_time=50 us"]).values["flash.read_time"] == 50_000
-    for setting, words in (
-        ("flash.read_tim=1us", "Did you mean 'flash.read_time'"),
-        ("flash.read_time", "group.name=value"),
-    ):
-        with pytest.raises(twin.TwinError, match=words):
-            model.overridden([setting])
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [("flash.read_tim=1us", "Did you mean 'flash.read_time'"), ("flash.read_time", "group.name=value")],
+)
+def test_an_invalid_setting_is_refused(setting: str, message: str) -> None:
+    with pytest.raises(twin.TwinError, match=message):
+        twin.load_model("px05smb040").overridden([setting])

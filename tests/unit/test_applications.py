@@ -17,13 +17,13 @@ KB = 1024
 
 def trace_of(calls: Sequence[Call], pieces: int = 1) -> Trace:
     """Return a trace that is given in so many pieces."""
-    table = pd.concat([form.no_calls(), *form.tables(calls)], ignore_index=True)
+    table = pd.concat([form.empty_calls(), *form.call_tables(calls)], ignore_index=True)
     parts = [table.iloc[its] for its in np.array_split(np.arange(len(table)), pieces)]
     return Trace("mine", "recorded", "test", lambda: iter(parts))
 
 
 def characterised(*calls: Call, pieces: int = 1) -> pd.Series:
-    return applications.characteristics([applications.characterise(trace_of(calls, pieces))]).iloc[0]
+    return applications.characteristics_frame([applications.characterise_trace(trace_of(calls, pieces))]).iloc[0]
 
 
 def writes(begins: Sequence[int], size: int = 10, process: int = 0, file: str = "f") -> list[Call]:
@@ -89,18 +89,18 @@ def test_how_a_trace_is_cut_into_pieces_changes_nothing(given: list[tuple[int, s
     ],
 )
 def test_a_bucket_has_what_is_above_the_label_before_it_up_to_its_own(size: int, bucket: str) -> None:
-    found = applications.size_distribution([applications.characterise(trace_of(writes([0], size)))], "write")
+    found = applications.size_distribution([applications.characterise_trace(trace_of(writes([0], size)))], "write")
     assert list(found.loc[found["requests"] > 0, "bucket"]) == [bucket]
     assert found["share"].sum() == 1
 
 
 @pytest.fixture(scope="module")
-def stood_in() -> list[applications.Characteristics]:
-    return [applications.characterise(stand_ins.stand_in(workload)) for workload in stand_ins.WORKLOADS]
+def stood_in() -> list[applications.TraceCharacteristics]:
+    return [applications.characterise_trace(stand_ins.stand_in(workload)) for workload in stand_ins.STAND_IN_NAMES]
 
 
-def test_stand_ins_have_the_patterns_of_table_1(stood_in: list[applications.Characteristics]) -> None:
-    table = applications.characteristics(stood_in).set_index("trace")
+def test_stand_ins_have_the_patterns_of_table_1(stood_in: list[applications.TraceCharacteristics]) -> None:
+    table = applications.characteristics_frame(stood_in).set_index("trace")
     unrecognised = "Unrecognized pattern"
     assert table["read_pattern"].to_dict() == {
         "LANL-64KB": "Sequential",
@@ -113,12 +113,12 @@ def test_stand_ins_have_the_patterns_of_table_1(stood_in: list[applications.Char
     assert list(table["write_pattern"]) == [*["Sequential"] * 2, *[unrecognised] * 2, *["Sequential"] * 2]
 
 
-def test_tables_and_figures_say_of_a_stand_in_that_it_is_one(stood_in: list[applications.Characteristics]) -> None:
-    text = tables.to_text(applications.characteristics_table(applications.characteristics(stood_in)))
-    assert text.count("(stand-in)") == len(stand_ins.WORKLOADS)
+def test_tables_and_figures_say_of_a_stand_in_that_it_is_one(stood_in: list[applications.TraceCharacteristics]) -> None:
+    text = tables.to_text(applications.characteristics_table(applications.characteristics_frame(stood_in)))
+    assert text.count("(stand-in)") == len(stand_ins.STAND_IN_NAMES)
     figure = applications.size_figure(applications.size_distribution(stood_in, "read"), "read")
     assert {axes.get_title("left") for axes in figure.axes} == {
-        f"{workload} (stand-in)" for workload in stand_ins.WORKLOADS if workload != "Sandia-s3d"
+        f"{workload} (stand-in)" for workload in stand_ins.STAND_IN_NAMES if workload != "Sandia-s3d"
     }
     figure = applications.access_map(stand_ins.stand_in("Sandia-s3d"), [0, 1])
     assert all("(stand-in)" in axes.get_title("left") for axes in figure.axes[:2])
@@ -138,4 +138,6 @@ def test_where_there_is_nothing_to_draw_it_is_told() -> None:
     with pytest.raises(plots.PlotError, match="no request"):
         applications.access_map(trace)
     with pytest.raises(plots.PlotError, match="no trace has write requests"):
-        applications.size_figure(applications.size_distribution([applications.characterise(trace)], "write"), "write")
+        applications.size_figure(
+            applications.size_distribution([applications.characterise_trace(trace)], "write"), "write"
+        )

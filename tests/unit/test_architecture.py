@@ -1,4 +1,4 @@
-"""The architecture page: its drawings and its table are those of the code, and every place that they name exists."""
+"""The drawings and the table of the architecture page agree with the code."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ def drawing() -> ModuleType:
 
 
 def defined(tree: ast.AST) -> Iterator[str]:
-    """Yield the names of the functions, classes and constants that a Python file defines."""
+    """Yield the functions, classes and constants that a Python file defines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
@@ -24,7 +24,7 @@ def defined(tree: ast.AST) -> Iterator[str]:
 
 
 def test_drawings_and_table_are_up_to_date(drawing: ModuleType) -> None:
-    remedy = "python docs/images/draw_architecture.py renews it"
+    remedy = "python docs/images/draw_architecture.py renews the drawings and the table"
     for name, file in drawing.DRAWINGS.items():
         assert (ROOT / file).read_text(encoding="utf-8") == getattr(drawing, name)(), remedy
     text = drawing.PAGE.read_text(encoding="utf-8")
@@ -58,7 +58,7 @@ def test_folders_in_boxes_exist(drawing: ModuleType) -> None:
 
 
 def test_text_wider_than_its_box_is_refused(drawing: ModuleType) -> None:
-    with pytest.raises(ValueError, match="word it shorter"):
+    with pytest.raises(ValueError, match="shorten the text"):
         list(drawing._box(0, 0, 1, ("A title", "words " * 20, "grid")))
 
 

@@ -1,4 +1,4 @@
-"""The programs `iopatterns` and `twin`: their help, their error messages, and what a shell completes."""
+"""Tests of help, error messages and shell completion."""
 
 import os
 import re
@@ -26,7 +26,7 @@ MODULES = {"iopatterns": ["-m", "iopatterns"], "twin": ["-m", "iopatterns.twin"]
 
 
 def groups() -> list[tuple[str, click.Group]]:
-    """Return each group of commands with the words that call it."""
+    """Return each group of commands, after the words that call it."""
     found: list[tuple[str, click.Group]] = []
     for program, group in PROGRAMS.items():
         found.append((program, group))
@@ -55,7 +55,7 @@ def test_every_summary_fits_in_80_columns(program: str, group: click.Group) -> N
     assert [line for line in lines if len(line) > 80] == []
 
 
-def test_commands_of_the_workflow_are_hidden() -> None:
+def test_commands_for_the_workflow_are_hidden() -> None:
     hidden = [name for name, each in iopatterns_command.commands.items() if each.hidden]
     assert hidden == ["measure", "unpack"]
 
@@ -97,7 +97,7 @@ def run(program: str, *words: str, cwd: Path = ROOT) -> subprocess.CompletedProc
             "neither config/drives.yaml nor a study has a drive 'scratchh'. Did you mean 'scratch'?",
         ),
         ("twin fti", "No such command 'fti'. Did you mean 'fit'?\nTry 'twin --help' for help."),
-        ("twin run c400", "needs a command after --.\nTry 'twin run --help' for help."),
+        ("twin run c400", "requires a command after --.\nTry 'twin run --help' for help."),
         ("twin run c400 -- no-such-program", "no-such-program: No such file or directory"),
         ("twin reset c400 --state data/twins/c400.yaml/x", "data/twins/c400.yaml/x/mode-pages: Not a directory"),
     ],
@@ -163,7 +163,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def completed(line: str, cwd: Path) -> list[str]:
-    """Return what the shell completion of click prints for the last word of a line, as bash asks for it."""
+    """Return the completions of the last word of a line in bash."""
     words = line.split(" ")
     variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
     done = subprocess.run(
@@ -199,7 +199,7 @@ def test_studies_are_those_of_the_project(project: Path, monkeypatch: pytest.Mon
     assert [each.value for each in found] == ["mine"]
 
 
-def test_a_path_is_left_to_the_shell(project: Path) -> None:
+def test_the_completion_of_paths_is_left_to_the_shell(project: Path) -> None:
     assert completed("twin describe ./mo", project) == ["file,./mo"]
     assert completed("iopatterns compare results/", project) == ["file,results/"]
 
@@ -211,7 +211,7 @@ def test_hidden_commands_are_not_completed(project: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["iopatterns check ", "iopatterns bench --drive x"])
-def test_nothing_is_completed_outside_of_a_project(tmp_path: Path, line: str) -> None:
+def test_nothing_is_completed_outside_a_project(tmp_path: Path, line: str) -> None:
     assert completed(line, tmp_path) == []
 
 
@@ -225,7 +225,7 @@ def test_completion_imports_neither_pandas_nor_schemas(project: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_lines_of_the_page_set_up_completion(shell: str, project: Path) -> None:
+def test_the_documented_commands_set_up_completion(shell: str, project: Path) -> None:
     (block,) = re.findall(rf"^For {shell}[^`]*```sh\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
     environment = {**os.environ, "HOME": str(project), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     subprocess.run(["bash", "-euc", block], cwd=project, env=environment, check=True)

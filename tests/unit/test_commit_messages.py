@@ -1,4 +1,4 @@
-"""The rules of .gitlint accept an imperative subject with a body, and refuse other commit messages."""
+"""The rules in .gitlint accept commit messages with an imperative subject and a body, and refuse others."""
 
 import subprocess
 import sys
@@ -12,10 +12,10 @@ BODY = "\n\nA body that says why the change is made.\n"
 
 def is_accepted(message: str, folder: Path) -> bool:
     (folder / "message").write_text(message, encoding="utf-8")
-    # in a process of its own, for the import changes the exit status of all of click's usage errors
+    # in another process, because importing gitlint changes the exit status of click's usage errors
     command = [sys.executable, "-m", "gitlint.cli", "--config", str(ROOT / ".gitlint")]
     done = subprocess.run([*command, "--msg-filename", str(folder / "message")], capture_output=True, check=False)
-    assert done.returncode < 10, done.stderr  # else the number is no count of violations
+    assert done.returncode < 10, done.stderr  # a larger status is an error, and not the number of violations
     return done.returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""What is not the default is not judged as it: which values differ, and what is then not held against expectations."""
+"""Studies that differ from the default configuration are not compared with expectations."""
 
 import json
 import shutil
@@ -7,47 +7,51 @@ from typing import Any
 
 import pytest
 import yaml
-from support import ROOT, fixture_root, lay_out_recorded
+from support import ROOT, copy_recorded_results, fixture_root
 
 from iopatterns.base.yaml_schema import ConfigError
-from iopatterns.configuration import config, default
+from iopatterns.configuration import config, expected_verdicts
 from iopatterns.judging import scorecard
 
 STUDY = "tiny"
-COMMITTED = config.load(ROOT)
-CONFIGURED = config.load(fixture_root())
+COMMITTED = config.load_config(ROOT)
+CONFIGURED = config.load_config(fixture_root())
 
 
 def described(overrides: dict[str, Any] | None = None) -> dict[str, Any]:
-    return default.described(config.load(fixture_root(), overrides) if overrides else CONFIGURED, STUDY)
+    return expected_verdicts.study_settings(
+        config.load_config(fixture_root(), overrides) if overrides else CONFIGURED, STUDY
+    )
 
 
 @pytest.fixture
 def judged(tmp_path: Path) -> Path:
-    """A project with the recorded measurement, of which nothing that was found is expected."""
-    root = lay_out_recorded(tmp_path / "project")
-    studies = scorecard.load(root)["studies"]
+    """Return a project with the recorded measurement, in which every verdict differs from its expectation."""
+    root = copy_recorded_results(tmp_path / "project")
+    studies = scorecard.load_scorecard(root)["studies"]
     studies[STUDY]["configuration"] = described()
-    scorecard.write(root, studies)
-    scorecard.expect(root)
+    scorecard.write_scorecard(root, studies)
+    scorecard.record_expectations(root)
     for entry in studies[STUDY]["claims"]:
-        entry["finding"] = "deviates"
-    scorecard.write(root, studies)
+        entry["finding"] = "not reproduced"
+    scorecard.write_scorecard(root, studies)
     return root
 
 
 def configure(root: Path, **changes: Any) -> None:
-    """Have the scorecard say that its study was configured otherwise."""
-    studies = json.loads((root / f"results/{scorecard.NAME}").read_text())["studies"]
+    """Change the configuration that the scorecard records for its study."""
+    studies = json.loads((root / f"results/{scorecard.SCORECARD_FILE}").read_text())["studies"]
     studies[STUDY]["configuration"] |= changes
-    scorecard.write(root, studies)
+    scorecard.write_scorecard(root, studies)
 
 
 @pytest.mark.parametrize("study", COMMITTED.studies)
-def test_the_default_recorded_is_the_committed_configuration(study: str) -> None:
-    expectations = default.load(ROOT, study)
+def test_the_recorded_default_is_the_committed_configuration(study: str) -> None:
+    expectations = expected_verdicts.load_expectations(ROOT, study)
     assert expectations is not None
-    assert expectations.configured == default.described(COMMITTED, study), "iopatterns scorecard --expect renews it"
+    assert expectations.configured == expected_verdicts.study_settings(COMMITTED, study), (
+        "iopatterns scorecard --expect renews it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,18 +65,18 @@ def test_the_default_recorded_is_the_committed_configuration(study: str) -> None
         ({"drives": ["c400"], "warmup": "0 s"}, []),
     ],
 )
-def test_what_differs_is_named_as_the_configuration_has_it(overrides: dict[str, Any], named: list[str]) -> None:
-    assert default.differences(described(overrides), described()) == named
+def test_differences_are_keys_of_the_configuration(overrides: dict[str, Any], named: list[str]) -> None:
+    assert expected_verdicts.setting_differences(described(overrides), described()) == named
 
 
-def test_another_level_differs_and_a_missing_or_new_experiment_does_not() -> None:
+def test_changed_levels_differ_and_missing_or_new_experiments_do_not() -> None:
     found = described()
     found["experiments"] = {**found["experiments"], "initial": "00000000", "of-my-own": "11111111"}
     del found["experiments"]["schedulers"]
-    assert default.differences(found, described()) == ["the levels or options of initial"]
+    assert expected_verdicts.setting_differences(found, described()) == ["the levels or options of initial"]
 
 
-def test_a_changed_level_is_another_digest(tmp_path: Path) -> None:
+def test_a_changed_level_changes_the_digest_and_a_description_does_not(tmp_path: Path) -> None:
     for folder in ("config", "workflow/schemas", "data/twins"):
         shutil.copytree(fixture_root() / folder, tmp_path / folder)
     path = tmp_path / f"config/studies/{STUDY}.yaml"
@@ -80,45 +84,41 @@ def test_a_changed_level_is_another_digest(tmp_path: Path) -> None:
     content["experiments"]["initial"]["vary"]["bs"] = ["4k", "12k"]
     content["experiments"]["initial"]["description"] = "another"
     path.write_text(yaml.safe_dump(content))
-    found = default.described(config.load(tmp_path), STUDY)
-    assert default.differences(found, described()) == ["the levels or options of initial"]
+    found = expected_verdicts.study_settings(config.load_config(tmp_path), STUDY)
+    assert expected_verdicts.setting_differences(found, described()) == ["the levels or options of initial"]
 
 
 @pytest.mark.slow
-def test_a_run_of_the_default_is_judged(judged: Path) -> None:
+def test_only_a_run_with_the_default_configuration_is_compared_with_expectations(judged: Path) -> None:
     assert scorecard.regressions(judged)
-    assert scorecard.not_judged(judged) == []
-
-
-@pytest.mark.slow
-def test_a_run_of_other_values_is_not_judged_and_says_why(judged: Path) -> None:
+    assert scorecard.skipped_expectations(judged) == []
     configure(judged, repetitions=2, seed=1)
     assert scorecard.regressions(judged) == []
-    (said,) = scorecard.not_judged(judged)
-    assert said == "tiny differs from the default in repetitions, seed: expectations not judged."
+    (said,) = scorecard.skipped_expectations(judged)
+    assert said == "tiny differs from the default in repetitions, seed: not compared with the expected verdicts."
 
 
 @pytest.mark.slow
-def test_what_is_made_the_default_is_judged_from_then_on(judged: Path) -> None:
+def test_recorded_expectations_make_the_configuration_the_default(judged: Path) -> None:
     configure(judged, repetitions=2)
-    assert scorecard.expect(judged) == [default.path_for(judged, STUDY)]
-    assert scorecard.not_judged(judged) == []
-    expectations = default.load(judged, STUDY)
+    assert scorecard.record_expectations(judged) == [expected_verdicts.expectations_path(judged, STUDY)]
+    assert scorecard.skipped_expectations(judged) == []
+    expectations = expected_verdicts.load_expectations(judged, STUDY)
     assert expectations is not None
     assert expectations.configured == {**described(), "repetitions": 2}
-    assert set(expectations.expected.values()) >= {"deviates"}
+    assert set(expectations.expected.values()) >= {"not reproduced"}
 
 
 @pytest.mark.parametrize("text", ["", "expected: {a: reproduced}", "configured: {}\nexpected: [a]", "- a"])
-def test_a_file_that_holds_no_expectations_is_named_with_its_keys(tmp_path: Path, text: str) -> None:
-    path = default.path_for(tmp_path, STUDY)
+def test_an_invalid_file_of_expectations_is_reported_with_the_required_keys(tmp_path: Path, text: str) -> None:
+    path = expected_verdicts.expectations_path(tmp_path, STUDY)
     path.parent.mkdir(parents=True)
     path.write_text(text)
     with pytest.raises(ConfigError, match=rf"^data/published/{STUDY}/expectations\.yaml: needs the keys 'configured'"):
-        default.load(tmp_path, STUDY)
+        expected_verdicts.load_expectations(tmp_path, STUDY)
 
 
 @pytest.mark.slow
-def test_the_overview_names_no_worst_place_where_there_is_none(judged: Path) -> None:
-    assert "worst at" in scorecard.overview(judged)
-    assert "None" not in scorecard.overview(judged)
+def test_the_text_names_no_worst_place_if_there_is_none(judged: Path) -> None:
+    assert "worst at" in scorecard.scorecard_text(judged)
+    assert "None" not in scorecard.scorecard_text(judged)

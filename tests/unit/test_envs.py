@@ -1,4 +1,4 @@
-"""The environment: one source, and the lock made from it in step."""
+"""The environment: requested packages, and the lock made from them."""
 
 import re
 
@@ -15,23 +15,15 @@ def entries(file: str) -> list[tuple[str, str]]:
     ]
 
 
-def test_every_package_asked_for_is_locked_with_hashes() -> None:
+def test_every_requested_package_is_locked_with_hashes_and_no_excluded_one() -> None:
     text = (ENVS / "requirements.txt").read_text()
     for name, _ in entries("requirements.in"):
         assert re.search(rf"^{re.escape(name)}==\S+( ; .*)? \\\n    --hash=sha256:", text, flags=re.MULTILINE), name
+    assert not [name for name, _ in entries("excluded.txt") if f"\n{name}==" in text]
+    assert "://" not in text  # the lock names no host
 
 
 @pytest.mark.parametrize("file", ["requirements.in", "excluded.txt", "apt.txt", "apt-tests.txt", "apt-linux.txt"])
 def test_every_package_has_its_reason(file: str) -> None:
     for name, reason in entries(file):
         assert reason, name
-
-
-def test_lock_names_no_host() -> None:
-    assert "://" not in (ENVS / "requirements.txt").read_text()
-
-
-def test_what_is_left_out_is_not_locked() -> None:
-    text = (ENVS / "requirements.txt").read_text()
-    for name, _ in entries("excluded.txt"):
-        assert f"\n{name}==" not in text

@@ -1,4 +1,4 @@
-"""Facts about the levels of factors: how people write them, and how they are printed."""
+"""Tests of factors: reading and printing of levels, and the table."""
 
 import re
 import subprocess
@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from iopatterns.configuration.factors import (
     FACTORS,
-    OPTIONS,
-    SETTINGS,
+    OPTION_ROLES,
+    SETTING_ROLES,
     Factor,
     FactorError,
-    Role,
-    definitions,
-    get,
-    names,
-    scale,
+    FactorRole,
+    factor_definitions,
+    factor_names,
+    find_factor,
+    level_scale,
 )
 from iopatterns.measuring.drives import twin
 from iopatterns.twin import models
@@ -38,7 +38,7 @@ def number_in(text: str) -> float:
     return float(text.replace("−", "-"))
 
 
-# ---- As they are printed
+# ---- Printing
 
 
 @pytest.mark.parametrize(
@@ -61,33 +61,25 @@ def number_in(text: str) -> float:
         ("offset", [0, 512], "Offset (B)", ["0", "512"]),
     ],
 )
-def test_levels_are_printed_in_a_unit_that_the_label_names(
+def test_levels_are_printed_in_the_unit_of_the_label(
     factor: str, levels: list[object], label: str, texts: list[str]
 ) -> None:
-    shown = scale(factor, levels)
+    shown = level_scale(factor, levels)
     assert (shown.label, [shown.texts[level] for level in levels]) == (label, texts)
 
 
 @pytest.mark.parametrize(
     ("factor", "label"), [("random_distribution", "Random distribution"), ("fsync", "Fsync"), ("set_XYZ", "XYZ")]
 )
-def test_a_factor_that_has_no_label_of_its_own_is_printed_under_its_name(factor: str, label: str) -> None:
-    shown = scale(factor, [3, "zipf:1.2"])
-    assert shown.label == label
-    assert shown.texts == {3: "3", "zipf:1.2": "zipf:1.2"}
+def test_a_factor_without_a_label_is_printed_under_its_name(factor: str, label: str) -> None:
+    shown = level_scale(factor, [3, "zipf:1.2", 3])
+    assert (shown.label, shown.texts) == (label, {3: "3", "zipf:1.2": "zipf:1.2"})
+    assert level_scale(factor, []).label == label
 
 
 @pytest.mark.parametrize("column", [pd.Series([4096, 8192]), pd.Series([4096, 8192, None], dtype="Int64")])
-def test_the_levels_of_a_column_are_printed_like_those_of_a_list(column: pd.Series) -> None:
-    assert [scale("bs_bytes", column).texts[level] for level in column.dropna()] == ["4", "8"]
-
-
-def test_a_level_that_comes_twice_is_one() -> None:
-    assert list(scale("numjobs", [4, 1, 4]).texts) == [4, 1]
-
-
-def test_a_factor_without_levels_has_a_label() -> None:
-    assert scale("numjobs", []).label == "Number of jobs"
+def test_levels_of_a_column_are_printed_like_those_of_a_list(column: pd.Series) -> None:
+    assert [level_scale("bs_bytes", column).texts[level] for level in column.dropna()] == ["4", "8"]
 
 
 whole = st.integers(-(2**40), 2**40)
@@ -95,74 +87,66 @@ whole = st.integers(-(2**40), 2**40)
 
 @given(st.sampled_from(["bs_bytes", "size", "offset", "skip", "thinktime", "rwmixread", "numjobs"]), st.lists(whole))
 def test_a_printed_level_times_its_unit_is_the_level(factor: str, levels: list[int]) -> None:
-    shown = scale(factor, levels)
+    shown = level_scale(factor, levels)
     for level in levels:
         printed = number_in(shown.texts[level]) * UNITS[unit_of(shown.label)]
         assert printed == pytest.approx(level, rel=1e-5)
 
 
 @given(st.integers(0, 40), st.integers(0, 40))
-def test_powers_of_two_are_printed_without_loss_where_they_are_near_each_other(small: int, more: int) -> None:
+def test_similar_powers_of_two_are_printed_exactly(small: int, more: int) -> None:
     levels = [2**small, 2 ** (small + more % 10)]
-    shown = scale("size", levels)
+    shown = level_scale("size", levels)
     unit = UNITS[unit_of(shown.label)]
     if small >= 30:  # numbers of MiB with more than six digits are rounded
         return
     assert [Fraction(shown.texts[level]) * unit == level for level in levels if level >= unit / 8]
 
 
-# ---- As people write them
+# ---- Reading
 
 
 @pytest.mark.parametrize(
     ("factor", "written", "level"),
     [
-        ("bs", "4k", 4096),
         ("bs", "28 KiB", 28672),
         ("bs", 4096, 4096),
-        ("offset", "512", 512),
         ("skip", "-8k", -8192),
-        ("size", "128m", 2**27),
-        ("blockalign", "4k", 4096),
         ("thinktime", "1 ms", 1000),
-        ("thinktime", "100us", 100),
         ("rw", "randread", "randread"),
-        ("scheduler", "cfq", "cfq"),
-        ("numjobs", 16, 16),
-        ("DRA", 1, 1),
         ("read_iolog", "./logs/../x.iolog", "x.iolog"),
     ],
 )
-def test_a_level_is_read_as_the_executions_have_it(factor: str, written: object, level: object) -> None:
-    assert get(factor).read(written) == level
+def test_a_level_is_read_in_canonical_form(factor: str, written: object, level: object) -> None:
+    assert find_factor(factor).read(written) == level
 
 
 @pytest.mark.parametrize(("factor", "written"), [("bs", "4q"), ("offset", "k"), ("thinktime", "10"), ("size", "")])
-def test_text_that_is_no_size_or_duration_is_refused(factor: str, written: str) -> None:
+def test_text_that_is_not_a_size_or_duration_is_refused(factor: str, written: str) -> None:
     with pytest.raises(ValueError, match=r"is no (size|duration)"):
-        get(factor).read(written)
+        find_factor(factor).read(written)
 
 
 @pytest.mark.parametrize(
     ("factor", "text"),
     [("rw", True), ("drive", True), ("scheduler", True), ("ioengine", True), ("replay", True), ("bs", False)],
 )
-def test_names_are_told_from_numbers(factor: str, text: bool) -> None:
-    assert get(factor).is_text is text
+def test_names_are_distinguished_from_numbers(factor: str, text: bool) -> None:
+    assert find_factor(factor).is_text is text
 
 
-# ---- As the table declares them
+# ---- The table
 
 
 @pytest.mark.parametrize("factor", FACTORS.values(), ids=FACTORS)
-def test_each_factor_has_a_column_and_a_hint_of_its_own_kind(factor: Factor) -> None:
+def test_each_factor_has_its_own_column_and_a_hint(factor: Factor) -> None:
     assert [other.name for other in FACTORS.values() if other.column == factor.column] == [factor.name]
-    assert factor.column.startswith("set_") == (factor.role in SETTINGS)
+    assert factor.column.startswith("set_") == (factor.role in SETTING_ROLES)
     assert "None" not in factor.hint
 
 
-@pytest.mark.parametrize("name", names(*OPTIONS, *SETTINGS))
-def test_each_choice_and_bound_is_what_the_schema_takes(name: str) -> None:
+@pytest.mark.parametrize("name", factor_names(*OPTION_ROLES, *SETTING_ROLES))
+def test_the_schema_accepts_each_choice_and_bound_and_nothing_beyond(name: str) -> None:
     factor, validator = FACTORS[name], jsonschema_rs.validator_for(FACTORS[name].schema())
     inside = [*factor.choices, *(bound for bound in (factor.least, factor.most) if bound is not None)]
     outside = [bound + step for bound, step in ((factor.least, -1), (factor.most, 1)) if bound is not None]
@@ -170,46 +154,52 @@ def test_each_choice_and_bound_is_what_the_schema_takes(name: str) -> None:
     assert not any(validator.is_valid(level) for level in [*outside, None])
 
 
-def test_tags_of_settings_that_show_no_name_of_theirs_have_levels_that_tell_them_apart() -> None:
-    told = [level for name in names(*SETTINGS) if not FACTORS[name].tag for level in FACTORS[name].choices]
-    assert len(told) == len(set(told)) > 0
+def test_settings_without_a_tag_have_distinct_levels() -> None:
+    levels = [
+        level for name in factor_names(*SETTING_ROLES) if not FACTORS[name].tag for level in FACTORS[name].choices
+    ]
+    assert len(levels) == len(set(levels)) > 0
 
 
 def test_a_study_may_vary_each_option_and_each_setting() -> None:
-    schemas = definitions()
+    schemas = factor_definitions()
     both = {**schemas["options"]["properties"], **schemas["settings"]["properties"]}
-    assert list(schemas["factors"]["properties"]) == list(both) == [*names(*OPTIONS), *names(*SETTINGS)]
+    assert (
+        list(schemas["factors"]["properties"])
+        == list(both)
+        == [*factor_names(*OPTION_ROLES), *factor_names(*SETTING_ROLES)]
+    )
 
 
-def test_a_twin_says_of_each_setting_what_it_makes_of_it() -> None:
-    of_the_model = [name for name in names(*SETTINGS) if f"host.{name}" in models.declared()]
-    known = [*names(Role.MODE_PAGE), *of_the_model, *twin._NOT_OF_THE_MODEL]
-    assert sorted(known) == sorted(names(*SETTINGS))
+def test_a_twin_handles_each_setting() -> None:
+    of_the_model = [name for name in factor_names(*SETTING_ROLES) if f"host.{name}" in models.declared_parameters()]
+    known = [*factor_names(FactorRole.MODE_PAGE), *of_the_model, *twin._NOT_IN_MODEL]
+    assert sorted(known) == sorted(factor_names(*SETTING_ROLES))
 
 
 def test_the_command_line_lists_each_factor_with_its_levels() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "iopatterns", "factors"], capture_output=True, text=True, check=True
     ).stdout
-    told = re.findall(r"^  (\w+): (.+)$", done, re.MULTILINE)
-    assert told == [(name, FACTORS[name].hint) for name in names(*OPTIONS, *SETTINGS)]
+    listed = re.findall(r"^  (\w+): (.+)$", done, re.MULTILINE)
+    assert listed == [(name, FACTORS[name].hint) for name in factor_names(*OPTION_ROLES, *SETTING_ROLES)]
 
 
-def test_each_setting_may_be_tuned_and_a_message_tells_those_of_a_disk_that_serves_others_too() -> None:
-    tune = definitions()["tune"]
-    assert set(tune["items"]["enum"]) == set(names(*SETTINGS))
+def test_each_setting_may_be_tuned_and_the_hint_lists_those_of_shared_disks() -> None:
+    tune = factor_definitions()["tune"]
+    assert set(tune["items"]["enum"]) == set(factor_names(*SETTING_ROLES))
     assert tune["x-hint"].endswith("of the disk under a `file` [scheduler, nr_requests, read_ahead_kb]")
 
 
-def test_a_study_may_name_exactly_the_schedulers_that_models_have() -> None:
-    declared = models.declared()["host.scheduler"]
+def test_a_study_may_name_exactly_the_schedulers_of_models() -> None:
+    declared = models.declared_parameters()["host.scheduler"]
     assert declared["kind"] == "choice"
     assert list(FACTORS["scheduler"].choices) == declared["choices"]
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("bss", "did you mean 'bs'?"), ("wce", "did you mean 'WCE'?"), ("qqq", "valid are drive, rw, ")]
+    ("name", "hint"), [("bss", "did you mean 'bs'?"), ("wce", "did you mean 'WCE'?"), ("qqq", "valid are drive, rw, ")]
 )
-def test_a_name_of_no_factor_is_told_with_the_nearest(name: str, told: str) -> None:
-    with pytest.raises(FactorError, match=f"there is no factor '{name}'; {re.escape(told)}"):
-        get(name)
+def test_an_unknown_factor_is_reported_with_the_nearest_name(name: str, hint: str) -> None:
+    with pytest.raises(FactorError, match=f"there is no factor '{name}'; {re.escape(hint)}"):
+        find_factor(name)

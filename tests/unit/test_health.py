@@ -1,11 +1,11 @@
-"""What a drive's own words come to, as smartctl and nvme print them, and what of it raises doubts."""
+"""Health of drives, from the output of smartctl and nvme, and its doubts."""
 
 import json
 from typing import Any, cast
 
 import pytest
 
-from iopatterns.analysis.collect import doubts_of
+from iopatterns.analysis.collect import count_doubts
 from iopatterns.measuring import health
 from iopatterns.raw.records import Health
 from iopatterns.raw.tuning_steps import CommandResult
@@ -24,7 +24,7 @@ NVME = {
     "temperature": {"current": 50},
 }
 SATA = {
-    "smartctl": {"exit_status": 64},  # the error log holds errors: it is a bit, no failure to ask
+    "smartctl": {"exit_status": 64},  # a bit that says that the error log has entries
     "device": {"name": "/dev/sda", "protocol": "ATA"},
     "firmware_version": "GXT5404Q",
     "smart_status": {"passed": False},
@@ -46,7 +46,7 @@ SCSI = {
     "scsi_error_counter_log": {"read": {"total_uncorrected_errors": 1}, "write": {"total_uncorrected_errors": 0}},
     "temperature": {"current": 0, "drive_trip": 65},
 }
-# As nvme-cli 2.3 prints it: small numbers as such, counters of 128 bits as text
+# Output of nvme-cli 2.3: counters of 128 bits are text
 BY_NVME = {
     "critical_warning": 2,
     "temperature": 323,
@@ -58,13 +58,13 @@ BY_NVME = {
 }
 
 
-def answer(said: Any, stderr: str = "") -> CommandResult:
-    text = said if isinstance(said, str) else json.dumps(said)
+def result(printed: Any, stderr: str = "") -> CommandResult:
+    text = printed if isinstance(printed, str) else json.dumps(printed)
     return {"command": ["smartctl"], "exit_status": 1, "stdout": text, "stderr": stderr}
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("printed", "expected"),
     [
         (NVME, {"temperature_c": 50, "passed": True, "critical_warning": 0, "media_errors": 3, "overheated": 3}),
         (SATA, {"temperature_c": 31, "warning_c": 70, "passed": False, "media_errors": 5, "overheated": None}),
@@ -72,13 +72,13 @@ def answer(said: Any, stderr: str = "") -> CommandResult:
     ],
     ids=["NVMe", "SATA", "SCSI"],
 )
-def test_each_transport_has_its_own_words(said: dict[str, Any], expected: dict[str, Any]) -> None:
-    found = cast(dict[str, Any], health.from_smartctl(answer(said)))
+def test_the_output_for_each_transport_is_understood(printed: dict[str, Any], expected: dict[str, Any]) -> None:
+    found = cast(dict[str, Any], health.from_smartctl(result(printed)))
     assert {key: found[key] for key in expected} == expected
 
 
-def test_nvme_tells_kelvin() -> None:
-    found = health.from_nvme(answer(BY_NVME), "2B4QGXA7")
+def test_temperatures_of_nvme_are_converted_from_kelvin() -> None:
+    found = health.from_nvme(result(BY_NVME), "2B4QGXA7")
     assert (found["temperature_c"], found["overheated"], found["firmware"]) == (50, 8, "2B4QGXA7")
     assert found["passed"] is None
 
@@ -86,13 +86,13 @@ def test_nvme_tells_kelvin() -> None:
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
-        (health.from_smartctl(answer("", "smartctl: killed")), "smartctl: smartctl: killed"),
-        (health.from_smartctl(answer({"smartctl": {"exit_status": 2}})), "smartctl: no answer from the drive"),
-        (health.from_nvme(answer("", "smart log: Invalid argument"), None), "nvme: smart log: Invalid argument"),
-        (health.from_nvme(answer({"temperature": 323}), None), "nvme: "),
+        (health.from_smartctl(result("", "smartctl: killed")), "smartctl: smartctl: killed"),
+        (health.from_smartctl(result({"smartctl": {"exit_status": 2}})), "smartctl: no answer from the drive"),
+        (health.from_nvme(result("", "smart log: Invalid argument"), None), "nvme: smart log: Invalid argument"),
+        (health.from_nvme(result({"temperature": 323}), None), "nvme: "),
     ],
 )
-def test_what_cannot_be_had_has_a_reason(found: dict[str, Any], reason: str) -> None:
+def test_missing_health_has_a_reason(found: dict[str, Any], reason: str) -> None:
     assert list(found) == ["not available"]
     assert found["not available"].startswith(reason)
 
@@ -131,22 +131,22 @@ HEALTHY = {
         ({"firmware": None}, {}, []),
     ],
 )
-def test_doubts_are_those_of_the_words(before: dict[str, Any], after: dict[str, Any], doubts: list[str]) -> None:
+def test_changes_of_health_raise_doubts(before: dict[str, Any], after: dict[str, Any], doubts: list[str]) -> None:
     states = [cast(Health, {**HEALTHY, **each}) for each in (before, after)]
-    assert health.doubts(states[0], states[1]) == doubts
+    assert health.health_doubts(states[0], states[1]) == doubts
 
 
-def test_health_that_is_had_only_afterwards_is_still_judged() -> None:
+def test_health_without_a_first_value_raises_doubts() -> None:
     unknown: Health = {"not available": "no answer within 30 s"}
     hot = cast(Health, {**HEALTHY, "temperature_c": 71})
-    assert health.doubts(unknown, hot) == ["drive at its warning temperature"]
-    assert health.doubts(hot, unknown) == []
+    assert health.health_doubts(unknown, hot) == ["drive at its warning temperature"]
+    assert health.health_doubts(hot, unknown) == []
 
 
-def test_newer_firmware_is_a_doubt_about_what_came_after_it() -> None:
-    def sidecar(day: int, firmware: str, name: str = "lab") -> Any:
+def test_changed_firmware_is_a_doubt_about_later_repetitions() -> None:
+    def metadata(day: int, firmware: str, name: str = "lab") -> Any:
         drive = {"name": name, "firmware": firmware}
         return {"started": f"2026-01-0{day}T00:00:00.000+00:00", "drive": drive, "doubts": ["a busy machine"]}
 
-    real = [sidecar(3, "2"), sidecar(1, "1"), sidecar(2, "1"), sidecar(4, "2"), sidecar(1, "9", "other")]
-    assert doubts_of(real) == {"a busy machine": 5, "other firmware than at first": 2}
+    real = [metadata(3, "2"), metadata(1, "1"), metadata(2, "1"), metadata(4, "2"), metadata(1, "9", "other")]
+    assert count_doubts(real) == {"a busy machine": 5, "other firmware than at first": 2}

@@ -1,4 +1,4 @@
-"""Facts about notebooks: parameters are checked before a kernel starts, and failures are told in one line."""
+"""Notebooks: parameters are checked before a kernel starts, and errors are one line."""
 
 import os
 import sys
@@ -8,13 +8,12 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from support import FIXTURE
 
 from iopatterns.workflow.notebooks import (
     NotebookError,
-    execute,
+    declared_notebook_parameters,
+    execute_notebook,
     from_root,
-    parameters_of,
     project_root,
     require_outputs,
 )
@@ -53,8 +52,9 @@ def outputs(path: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"confidense": 0.9}, "has no parameter 'confidense'; did you mean 'confidence'?"),
-        ({"zzz": 1}, "has no parameter 'zzz'; it has path, confidence, count"),
+        ({"confidense": 0.9}, "has no parameter 'confidense'. Did you mean 'confidence'?"),
+        ({"zzz": 1}, "has no parameter 'zzz'. Parameters: path, confidence, count"),
+        ({"path": ...}, "the parameter 'path' has no default and must be given"),
         ({"path": None}, "the parameter 'path' must be of type str, but None is of type NoneType"),
         ({"confidence": "0.9"}, "the parameter 'confidence' must be of type float, but '0.9' is of type str"),
         ({"count": 2.0}, "the parameter 'count' must be of type int, but 2.0 is of type float"),
@@ -65,71 +65,53 @@ def outputs(path: Path) -> list[str]:
         ({"title": 5}, "the parameter 'title' must be of type str | None, but 5 is of type int"),
     ],
 )
-def test_a_wrong_parameter_is_told_before_anything_is_executed(
+def test_a_wrong_parameter_is_reported_before_anything_is_executed(
     project: Path, given: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "papermill", None)  # so that importing it fails
     path = notebook(project)
+    values = {name: value for name, value in ({"path": "x"} | given).items() if value is not ...}
     with pytest.raises(NotebookError) as caught:
-        execute(path, project / "executed.ipynb", {"path": "x"} | given)
+        execute_notebook(path, project / "executed.ipynb", values)
     assert str(caught.value).startswith(f"{path}: ")
     assert message in str(caught.value)
     assert not (project / "executed.ipynb").exists()
 
 
-def test_a_parameter_without_a_default_must_be_given(project: Path) -> None:
-    with pytest.raises(NotebookError, match="the parameter 'path' must be given"):
-        execute(notebook(project), project / "executed.ipynb", {})
-
-
-def test_declared_parameters_are_those_of_the_cell() -> None:
-    declared = parameters_of(FIXTURE / "notebooks/tiny.ipynb")
-    assert list(declared) == [
-        "measurements",
-        "tuning",
-        "published",
-        "twins",
-        "tables",
-        "figures",
-        "numbers",
-        "confidence",
-        "interval",
-        "bootstrap_seed",
-    ]
+def test_declared_parameters_have_name_type_and_default(project: Path) -> None:
+    declared = declared_notebook_parameters(notebook(project))
+    assert list(declared) == ["path", "confidence", "count", "sizes", "levels", "title", "quick"]
     assert declared["confidence"].type is float
-    assert not any(parameter.required for parameter in declared.values())
+    assert [name for name, parameter in declared.items() if parameter.required] == ["path"]
 
 
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("confidence = 0.95", "'confidence = 0.95' is no typed parameter"),
-        ("import os", "'import os' is no typed parameter"),
-        ("when: datetime = None", "the type datetime is unknown; known are str, int"),
-        ("confidence: float =", "no valid Python"),
+        ("confidence = 0.95", "'confidence = 0.95' is not a typed parameter"),
+        ("import os", "'import os' is not a typed parameter"),
+        ("when: datetime = None", "unknown type datetime. Valid types: str, int"),
+        ("confidence: float =", "not valid Python"),
     ],
 )
-def test_a_parameters_cell_that_declares_nothing_is_refused(project: Path, cell: str, message: str) -> None:
+def test_an_invalid_line_in_the_parameters_cell_is_refused(project: Path, cell: str, message: str) -> None:
     with pytest.raises(NotebookError, match=message):
-        parameters_of(notebook(project, parameters=cell))
+        declared_notebook_parameters(notebook(project, parameters=cell))
 
 
-def test_a_notebook_without_a_parameters_cell_is_refused(project: Path) -> None:
-    path = project / "none.ipynb"
-    nbformat.write(new_notebook(cells=[new_code_cell("1")]), path)
-    with pytest.raises(NotebookError, match="0 cells are tagged 'parameters'"):
-        parameters_of(path)
-
-
-def test_a_file_that_is_no_notebook_is_named(project: Path) -> None:
+def test_a_file_without_a_parameters_cell_is_refused(project: Path) -> None:
+    nbformat.write(new_notebook(cells=[new_code_cell("1")]), project / "none.ipynb")
     (project / "broken.ipynb").write_text("{")
-    with pytest.raises(NotebookError, match=r"broken\.ipynb: not a notebook"):
-        parameters_of(project / "broken.ipynb")
-    with pytest.raises(NotebookError, match=r"missing\.ipynb: there is no such notebook"):
-        parameters_of(project / "missing.ipynb")
+    for name, message in (
+        ("none", "0 cells have the tag 'parameters'"),
+        ("broken", r"broken\.ipynb: not a notebook"),
+        ("missing", r"missing\.ipynb: there is no such notebook"),
+    ):
+        with pytest.raises(NotebookError, match=message):
+            declared_notebook_parameters(project / f"{name}.ipynb")
 
 
-def test_parameters_arrive_with_their_types_and_paths_start_at_the_project(project: Path) -> None:
+def test_parameters_keep_their_types_and_paths_start_at_the_project(project: Path) -> None:
     show = "print([confidence, count, sizes, levels, title, quick])"
     where = (
         "from iopatterns.workflow.notebooks import from_root; print(from_root('results').relative_to(from_root('.')))"
@@ -137,24 +119,24 @@ def test_parameters_arrive_with_their_types_and_paths_start_at_the_project(proje
     here = "from pathlib import Path; print((Path.cwd() / 'Snakefile').is_file())"
     path = notebook(project, show, where, here)
     given = {"path": "a {b}", "confidence": 1, "sizes": [4096, 28672], "levels": [1, 0.5], "title": 'a "b"'}
-    executed = execute(path, project / "a {b}" / "executed.ipynb", given)
+    executed = execute_notebook(path, project / "a {b}" / "executed.ipynb", given)
     assert outputs(executed) == ["[1.0, 10, [4096, 28672], [1.0, 0.5], 'a \"b\"', False]\n", "results\n", "True\n"]
 
 
 @pytest.mark.slow
-def test_two_executions_leave_the_same_bytes_and_no_path_of_the_machine(project: Path) -> None:
+def test_two_executions_write_the_same_bytes_without_paths_of_the_machine(project: Path) -> None:
     path = notebook(project, "print(count)")
-    first = execute(path, project / "one" / "executed.ipynb", {"path": "x"})
-    second = execute(path, project / "two" / "executed.ipynb", {"path": "x"})
+    first = execute_notebook(path, project / "one" / "executed.ipynb", {"path": "x"})
+    second = execute_notebook(path, project / "two" / "executed.ipynb", {"path": "x"})
     assert first.read_bytes() == second.read_bytes()
     assert str(project) not in first.read_text()
     assert [file.name for file in first.parent.iterdir()] == ["executed.ipynb"]
 
 
-def test_a_failing_cell_is_told_in_one_line_and_leaves_its_traceback(project: Path) -> None:
+def test_a_failing_cell_is_reported_in_one_line_and_leaves_its_traceback(project: Path) -> None:
     path = notebook(project, "# why\nraise ValueError('the first line\\nthe second')", "print('after')")
     with pytest.raises(NotebookError) as caught:
-        execute(path, project / "executed.ipynb", {"path": "x"})
+        execute_notebook(path, project / "executed.ipynb", {"path": "x"})
     assert str(caught.value) == f"{path}: cell 3 (# why) failed: ValueError: the first line"
     cells = nbformat.read(project / "executed.ipynb", as_version=4).cells
     errors = [out for cell in cells for out in cell.get("outputs", []) if out.output_type == "error"]
@@ -167,7 +149,7 @@ def test_a_failing_cell_is_told_in_one_line_and_leaves_its_traceback(project: Pa
 def test_a_cell_that_takes_too_long_is_an_error(project: Path) -> None:
     path = notebook(project, "import time; time.sleep(60)")
     with pytest.raises(NotebookError, match="not executed: A cell timed out"):
-        execute(path, project / "executed.ipynb", {"path": "x"}, timeout_s=1)
+        execute_notebook(path, project / "executed.ipynb", {"path": "x"}, timeout_s=1)
 
 
 def test_the_project_is_found_from_its_root_and_from_below(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,15 +160,12 @@ def test_the_project_is_found_from_its_root_and_from_below(project: Path, monkey
         assert from_root("/elsewhere/x.csv") == Path("/elsewhere/x.csv")
 
 
-def test_a_folder_outside_of_the_project_is_told(tmp_path: Path) -> None:
+def test_a_folder_outside_of_the_project_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotebookError, match="not inside the project"):
         project_root(tmp_path)
 
 
-# ---- Outputs
-
-
-def test_a_declared_output_that_is_missing_is_named_beside_what_was_written(project: Path) -> None:
+def test_a_missing_declared_output_is_reported_with_the_undeclared_ones(project: Path) -> None:
     folder = project / "results/figures/mine"
     folder.mkdir(parents=True)
     for name, changed_s in (("old.svg", 0.0), ("depth.svg", 1000.0), ("read.svg", 1000.0)):
@@ -195,10 +174,7 @@ def test_a_declared_output_that_is_missing_is_named_beside_what_was_written(proj
     declared = [folder / "read.svg", folder / "depths.svg"]
     with pytest.raises(NotebookError) as caught:
         require_outputs("notebooks/mine.ipynb", map(str, declared), 1000.0)
-    told = str(caught.value)
-    assert told.startswith(
-        f"notebooks/mine.ipynb: does not write {declared[1]}, which config/studies/mine.yaml declares."
-    )
-    assert f"It writes {folder / 'depth.svg'} besides" in told
+    message = f"notebooks/mine.ipynb: did not write {declared[1]}, which config/studies/mine.yaml declares."
+    assert str(caught.value).startswith(f"{message} Undeclared files that it wrote: {folder / 'depth.svg'}. Correct")
     (folder / "depths.svg").touch()
     require_outputs("notebooks/mine.ipynb", map(str, declared), 1000.0)

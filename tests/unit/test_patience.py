@@ -1,8 +1,9 @@
-"""Facts about time limits: a slow machine gets more time, what hangs is ended."""
+"""Time limits of tests are extended on slow machines, but end what hangs."""
 
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import patience
 import pytest
@@ -10,17 +11,17 @@ from patience import Limit, bounded, communicate, run, stretched, wait, wait_for
 
 
 def slow_by(monkeypatch: pytest.MonkeyPatch, *factors: float) -> None:
-    """Have the machine so many times slower than usual, one factor each time that it is asked; the last stays."""
+    """Make the machine appear slower by these factors, one for each measurement."""
     left = list(factors)
     monkeypatch.setattr(patience, "slowness", lambda: left.pop(0) if len(left) > 1 else left[0])
 
 
-def test_no_machine_is_faster_than_the_one_that_limits_are_written_for() -> None:
+def test_limits_are_never_shortened() -> None:
     assert patience.slowness() >= 1
     assert stretched(2) >= 2
 
 
-def test_what_hangs_is_told_after_its_limit_has_been_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_an_idle_machine_the_limit_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     slow_by(monkeypatch, 1)
     started = time.monotonic()
     with pytest.raises(AssertionError, match=r"no answer \(limit of 0\.1 s, on an idle machine\)"):
@@ -28,47 +29,46 @@ def test_what_hangs_is_told_after_its_limit_has_been_given_twice(monkeypatch: py
     assert time.monotonic() - started >= 0.2
 
 
-def test_a_slow_machine_gets_as_much_more_time_as_it_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow_by(monkeypatch, 10)
-    ready = time.monotonic() + 0.5
+@pytest.mark.parametrize(("factors", "ready_s"), [((10,), 0.5), ((1, 8), 0.6)])
+def test_a_slow_machine_gets_more_time(
+    factors: tuple[float, ...], ready_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_by(monkeypatch, *factors)
+    ready = time.monotonic() + ready_s
     wait_for(lambda: time.monotonic() > ready, 0.1)
 
 
-def test_a_machine_that_becomes_slower_still_gets_more_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow_by(monkeypatch, 1, 8)
-    ready = time.monotonic() + 0.6
-    wait_for(lambda: time.monotonic() > ready, 0.1)
-
-
-def test_speed_is_not_asked_for_before_a_limit_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_speed_is_not_measured_before_the_limit_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "slowness", lambda: pytest.fail("asked"))
     assert not Limit(60).expired()
     assert run([sys.executable, "-S", "-c", ""], 60).returncode == 0
 
 
-def test_a_command_keeps_its_output_through_a_stretched_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_is_complete_after_an_extended_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     slow_by(monkeypatch, 100)
     code = "import time; print('first', flush=True); time.sleep(0.3); print('last')"
     done = run([sys.executable, "-S", "-c", code], 0.05, stdout=subprocess.PIPE, text=True)
     assert (done.returncode, done.stdout) == (0, "first\nlast\n")
 
 
-@pytest.mark.parametrize("how", [wait, communicate])
-def test_a_command_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch, how: object) -> None:
+@pytest.mark.parametrize("wait_for_end", [wait, communicate])
+def test_a_command_that_hangs_is_killed(
+    monkeypatch: pytest.MonkeyPatch, wait_for_end: Callable[["subprocess.Popen[bytes]", float], object]
+) -> None:
     slow_by(monkeypatch, 1)
     process = subprocess.Popen(["sleep", "60"])
     with pytest.raises(subprocess.TimeoutExpired):
-        (wait if how is wait else communicate)(process, 0.1)
+        wait_for_end(process, 0.1)
     assert process.poll() is not None
 
 
-def test_what_hangs_inside_a_bounded_test_fails_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bounded_test_that_hangs_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     slow_by(monkeypatch, 1)
     with pytest.raises(pytest.fail.Exception, match=r"not done within 0\.1 s"), bounded(0.1):
         time.sleep(60)
 
 
-def test_what_ends_in_time_is_not_disturbed_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bounded_test_that_ends_in_time_is_not_interrupted_later(monkeypatch: pytest.MonkeyPatch) -> None:
     slow_by(monkeypatch, 1)
     with bounded(0.1):
         pass

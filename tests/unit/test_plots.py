@@ -1,4 +1,4 @@
-"""Facts about the figures: what they show, and that they are the same bytes each time."""
+"""Contents of figures, and equal bytes for equal data."""
 
 import itertools
 import math
@@ -27,16 +27,16 @@ from iopatterns.analysis.plots import (
     bandwidth_figure,
     curves_figure,
     heat_map,
-    level_panels,
-    save,
+    panels_by_level,
+    save_figure,
     write_png,
 )
-from iopatterns.analysis.published import load
+from iopatterns.analysis.published import load_values
 from iopatterns.analysis.quantities import QuantityError
 
 pytestmark = pytest.mark.slow  # some eighty figures together
 
-PUBLISHED = load(FIXTURE / "data/published/tiny").query("experiment == 'initial'")
+PUBLISHED = load_values(FIXTURE / "data/published/tiny").query("experiment == 'initial'")
 HOLLOW = "#00000000"
 WHITE = "#ffffffff"
 MEANS = {"read": 300.0, "randread": 150.0, "write": 200.0, "randwrite": 180.0}
@@ -52,7 +52,7 @@ def summary(*drives: str, half: float = 10.0, sizes: tuple[int, ...] = (4096, 28
     return pd.DataFrame(rows)
 
 
-def test_a_legend_of_long_names_fits_the_width() -> None:
+def test_a_legend_of_long_names_fits_into_the_width() -> None:
     names = ["a-drive-with-quite-a-long-name-1", "a-drive-with-quite-a-long-name-2"]
     rows = pd.concat([summary("d").assign(variant=name) for name in names])
     figure = curves_figure([Panel("d", rows)], "bs_bytes", columns=1)
@@ -63,7 +63,7 @@ def test_a_legend_of_long_names_fits_the_width() -> None:
     assert box.x1 <= whole.x1
 
 
-def test_a_heat_map_has_each_level_s_mean_as_text_and_a_panel_for_each_of_the_rest() -> None:
+def test_a_heat_map_prints_the_means_and_has_a_panel_per_other_level() -> None:
     rows = [
         {"drive": "d", "rw": rw, "bs_bytes": 4096, "iodepth": depth, "numjobs": jobs}
         for rw in ("randread", "randwrite")
@@ -91,28 +91,28 @@ def ys(line: Line2D) -> list[float]:
 
 
 def filling(line: Line2D) -> str:
-    """Return the colour inside a line's markers, with how much of it is seen through."""
+    """Return the fill colour of a line's markers, with its opacity."""
     return to_hex(line.get_markerfacecolor(), keep_alpha=True)
 
 
 def dashed(line: Line2D) -> bool:
-    """Return whether a line is drawn in dashes; what ``get_linestyle`` says is "--" for seaborn's solid lines too."""
+    """Return whether a line is dashed; ``get_linestyle`` returns "--" for seaborn's solid lines too."""
     return line._unscaled_dash_pattern[1] is not None  # type: ignore[attr-defined]
 
 
 def x_scale(axes: Axes) -> str:
-    """Return how x is scaled; seaborn's scales all have the same name."""
+    """Return whether x is logarithmic; the names of seaborn's scales do not show it."""
     return "log" if axes.transScale.transform((8.0, 1.0))[0] == pytest.approx(3) else "linear"
 
 
 def segments(axes: Axes) -> list[Any]:
-    """Return the error bars of a panel, from low to high each."""
+    """Return the error bars of a panel."""
     bars = [bar for bar in axes.collections if isinstance(bar, LineCollection)]
     return [segment for bar in bars for segment in bar.get_segments()]
 
 
 def shown(figure: Figure) -> dict[str, list[Line2D]]:
-    """Return the marked lines of each visible panel by the panel's heading."""
+    """Return the lines with markers of each visible panel, by the title of the panel."""
     return {
         axes.get_title(loc="left"): [line for line in axes.lines if line.get_marker() in ("o", "s")]
         for axes in figure.axes
@@ -120,7 +120,7 @@ def shown(figure: Figure) -> dict[str, list[Line2D]]:
     }
 
 
-def test_each_drive_has_a_panel_that_says_whether_it_was_measured() -> None:
+def test_each_drive_has_a_panel_titled_measured_or_published() -> None:
     assert list(shown(bandwidth_figure(summary("scratch"), PUBLISHED))) == [
         "scratch\nmeasured",
         "C400\npublished",
@@ -142,15 +142,12 @@ def test_markers_show_the_means_and_the_published_values() -> None:
     assert ys(panels["C400\npublished"][0]) == [62, 25.3]
 
 
-def test_published_markers_are_hollow_and_measured_ones_filled() -> None:
+def test_published_markers_are_hollow_and_block_sizes_have_different_markers() -> None:
     panels = shown(bandwidth_figure(summary("scratch"), PUBLISHED))
+    measured = panels["scratch\nmeasured"]
     assert {filling(line) for line in panels["C400\npublished"]} == {HOLLOW}
-    assert HOLLOW not in {filling(line) for line in panels["scratch\nmeasured"]}
-
-
-def test_block_sizes_differ_in_more_than_colour() -> None:
-    lines = shown(bandwidth_figure(summary("scratch"), PUBLISHED))["scratch\nmeasured"]
-    assert {line.get_marker() for line in lines} == {"o", "s"}
+    assert HOLLOW not in {filling(line) for line in measured}
+    assert {line.get_marker() for line in measured} == {"o", "s"}
 
 
 def test_error_bars_are_the_intervals() -> None:
@@ -163,7 +160,7 @@ def test_a_cell_without_an_interval_is_drawn_without_error_bars(tmp_path: Path) 
     once = summary("scratch").assign(low=math.nan, high=math.nan)
     figure = bandwidth_figure(once, PUBLISHED)
     assert len(shown(figure)["scratch\nmeasured"]) == 4
-    assert all(path.stat().st_size > 5000 for path in save(figure, tmp_path / "figure"))
+    assert all(path.stat().st_size > 5000 for path in save_figure(figure, tmp_path / "figure"))
 
 
 def test_the_lowest_panel_of_each_column_names_the_workloads() -> None:
@@ -173,27 +170,24 @@ def test_the_lowest_panel_of_each_column_names_the_workloads() -> None:
     assert labels == [0, 4, 4, 4, 4]
 
 
-def test_a_figure_is_as_wide_as_the_report_s_text() -> None:
-    assert bandwidth_figure(summary("a"), PUBLISHED).get_figwidth() == WIDTH_INCH
-
-
 @pytest.mark.slow
-def test_the_same_data_give_the_same_bytes_whatever_the_user_s_settings(tmp_path: Path) -> None:
-    first = save(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "one")
+def test_equal_data_give_equal_bytes_regardless_of_user_settings(tmp_path: Path) -> None:
+    first = save_figure(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "one")
     with mpl.rc_context({"font.size": 30, "svg.hashsalt": "other", "svg.fonttype": "none", "savefig.dpi": 50}):
-        second = save(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "two")
+        second = save_figure(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "two")
+        assert mpl.rcParams["font.size"] == 30
     assert [path.suffix for path in first] == [".svg", ".png"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
 @pytest.mark.slow
-def test_other_data_give_other_bytes(tmp_path: Path) -> None:
-    first = save(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "one")
-    second = save(bandwidth_figure(summary("scratch", half=30.0), PUBLISHED), tmp_path / "two")
+def test_different_data_give_different_bytes(tmp_path: Path) -> None:
+    first = save_figure(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "one")
+    second = save_figure(bandwidth_figure(summary("scratch", half=30.0), PUBLISHED), tmp_path / "two")
     assert all(one.read_bytes() != two.read_bytes() for one, two in zip(first, second, strict=True))
 
 
-def test_a_png_has_as_many_dots_an_inch_as_are_asked_for_and_the_figure_keeps_its_own(tmp_path: Path) -> None:
+def test_a_png_has_the_requested_resolution_and_the_figure_keeps_its_own(tmp_path: Path) -> None:
     figure = bandwidth_figure(summary("scratch"), PUBLISHED)
     own_dpi, (width_inch, height_inch) = figure.get_dpi(), figure.get_size_inches()
     for dpi in (50, 120):
@@ -205,15 +199,15 @@ def test_a_png_has_as_many_dots_an_inch_as_are_asked_for_and_the_figure_keeps_it
 
 def test_a_saved_figure_keeps_its_layout(tmp_path: Path) -> None:
     figure = bandwidth_figure(summary("scratch"), PUBLISHED)
-    save(figure, tmp_path / "one")
+    save_figure(figure, tmp_path / "one")
     places = [axes.get_position().bounds for axes in figure.axes]
-    save(figure, tmp_path / "two")
+    save_figure(figure, tmp_path / "two")
     assert [axes.get_position().bounds for axes in figure.axes] == places
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
-def test_files_hold_neither_dates_nor_versions(tmp_path: Path) -> None:
-    svg, png = save(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "figure")
+def test_files_contain_neither_dates_nor_versions(tmp_path: Path) -> None:
+    svg, png = save_figure(bandwidth_figure(summary("scratch"), PUBLISHED), tmp_path / "figure")
     text = svg.read_text()
     assert not re.search(r"<dc:date>|<dc:creator>|\d{4}-\d\d-\d\dT", text)
     assert mpl.__version__ not in text
@@ -221,23 +215,13 @@ def test_files_hold_neither_dates_nor_versions(tmp_path: Path) -> None:
     assert b"tIME" not in png.read_bytes()
 
 
-def test_drawing_leaves_the_user_s_settings_alone() -> None:
-    before = mpl.rcParams["font.size"]
-    bandwidth_figure(summary("scratch"), PUBLISHED)
-    assert mpl.rcParams["font.size"] == before
+@pytest.mark.parametrize("sizes", [(), tuple(range(1, 8))])
+def test_no_block_sizes_and_more_than_markers_are_refused(sizes: tuple[int, ...]) -> None:
+    with pytest.raises(PlotError, match=f"can have 1 to 6 block sizes, not {len(sizes)}"):
+        bandwidth_figure(summary("a", sizes=sizes) if sizes else summary("a").iloc[:0], PUBLISHED)
 
 
-def test_nothing_to_draw_is_refused() -> None:
-    with pytest.raises(PlotError, match="not of 0"):
-        bandwidth_figure(summary("a").iloc[:0], PUBLISHED)
-
-
-def test_more_block_sizes_than_markers_are_refused() -> None:
-    with pytest.raises(PlotError, match="not of 7"):
-        bandwidth_figure(summary("a", sizes=tuple(range(1, 8))), PUBLISHED)
-
-
-def test_legend_of_many_block_sizes_names_what_is_drawn_and_stays_inside() -> None:
+def test_the_legend_names_all_block_sizes_and_stays_inside() -> None:
     figure = bandwidth_figure(summary("scratch", sizes=(4096, 16384, 28672, 2**20)), PUBLISHED)
     legend = figure.legends[0]
     assert [text.get_text() for text in legend.get_texts()] == [
@@ -255,7 +239,7 @@ def test_legend_of_many_block_sizes_names_what_is_drawn_and_stays_inside() -> No
 def curve_rows(
     *levels: object, x: str = "bs_bytes", workloads: tuple[str, ...] = ("read", "randread"), half: float = 10.0
 ) -> pd.DataFrame:
-    """Return rows of a panel: each workload's mean grows by 1 from level to level."""
+    """Return the rows of a panel, in which means grow by 1 from level to level."""
     rows = [
         {"rw": rw, x: level, "mean": MEANS[rw] + number, "low": MEANS[rw] + number - half, "high": MEANS[rw] + 2 * half}
         for rw in workloads
@@ -265,7 +249,7 @@ def curve_rows(
 
 
 def curves(axes: Axes) -> dict[str, Line2D]:
-    """Return the line of each curve of measured means by its label."""
+    """Return the lines of measured means, by their labels."""
     return {str(line.get_label()): line for line in axes.lines if "published" not in str(line.get_label())}
 
 
@@ -275,7 +259,7 @@ def hollow(axes: Axes) -> list[Line2D]:
 
 
 def x_labels(figure: Figure) -> list[str]:
-    """Return what each panel says of x, empty where that is not shown."""
+    """Return the visible x label of each panel, or an empty text."""
     return [axes.get_xlabel() if axes.xaxis.label.get_visible() else "" for axes in figure.axes]
 
 
@@ -283,32 +267,29 @@ def source_values(**values: float) -> pd.DataFrame:
     return pd.DataFrame([{"rw": rw, "bs_bytes": 4096, "value": value} for rw, value in values.items()])
 
 
-def test_curves_have_one_panel_each_under_its_title() -> None:
+def test_each_panel_has_its_title() -> None:
     panels = [Panel(title, curve_rows(4096, 8192)) for title in ("a) one", "b) two", "c) three")]
     figure = curves_figure(panels, "bs_bytes", columns=2)
     titles = [axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()]
     assert titles == ["a) one", "b) two", "c) three"]
 
 
-def test_panels_of_curves_stand_in_rows_of_as_many_columns_as_are_asked_for() -> None:
+def test_panels_are_in_rows_with_the_requested_columns() -> None:
     figure = curves_figure([Panel(str(number), curve_rows(4096)) for number in range(5)], "bs_bytes", columns=3)
     place = figure.axes[0].get_subplotspec()
     assert place is not None
     assert place.get_geometry()[:2] == (2, 3)
+    assert figure.get_figwidth() == WIDTH_INCH
 
 
-def test_a_figure_of_curves_is_as_wide_as_the_report_s_text() -> None:
-    assert curves_figure([Panel("one", curve_rows(4096))], "bs_bytes", columns=2).get_figwidth() == WIDTH_INCH
-
-
-def test_curves_show_the_means_at_their_x_in_order() -> None:
+def test_curves_show_the_means_in_the_order_of_x() -> None:
     rows = curve_rows(16384, 4096, 8192, workloads=("read",))
     line = curves(curves_figure([Panel("one", rows)], "bs_bytes", columns=1).axes[0])["Read"]
     assert xs(line) == [4096, 8192, 16384]
     assert ys(line) == [301, 302, 300]
 
 
-def test_there_is_a_curve_for_each_workload_of_a_panel() -> None:
+def test_each_workload_of_a_panel_has_a_curve() -> None:
     rows = curve_rows(4096, 8192, workloads=("randwrite", "read", "write"))
     axes = curves_figure([Panel("one", rows)], "bs_bytes", columns=1).axes[0]
     assert list(curves(axes)) == ["Read", "Write", "Rand. write"]
@@ -321,38 +302,25 @@ def test_error_bars_of_curves_are_the_intervals() -> None:
     assert [(bar[0][1], bar[1][1]) for bar in bars] == [(275, 350), (276, 350)]
 
 
-def test_curves_of_means_without_intervals_are_drawn_without_bars() -> None:
+def test_means_without_intervals_have_no_error_bars() -> None:
     rows = curve_rows(4096, 8192, workloads=("read",)).assign(low=math.nan, high=math.nan)
     axes = curves_figure([Panel("one", rows)], "bs_bytes", columns=1).axes[0]
     assert ys(curves(axes)["Read"]) == [300, 301]
     assert segments(axes) == []
 
 
-def test_published_values_are_hollow_markers_at_their_x() -> None:
+def test_published_values_are_larger_hollow_markers_in_the_shape_of_their_workload() -> None:
     panel = Panel("one", curve_rows(4096, 8192), source_values(read=136.0, randread=40.1))
-    points = hollow(curves_figure([panel], "bs_bytes", columns=1).axes[0])
+    axes = curves_figure([panel], "bs_bytes", columns=1).axes[0]
+    points, lines = hollow(axes), curves(axes)
     assert [(xs(line), ys(line)) for line in points] == [([4096], [136]), ([4096], [40.1])]
-
-
-def test_published_markers_are_larger_than_measured_ones_that_they_surround() -> None:
-    panel = Panel("one", curve_rows(4096, 8192), source_values(read=300.0))
-    axes = curves_figure([panel], "bs_bytes", columns=1).axes[0]
-    assert hollow(axes)[0].get_markersize() > curves(axes)["Read"].get_markersize()
-
-
-def test_published_markers_have_the_shape_of_their_workload() -> None:
-    panel = Panel("one", curve_rows(4096, 8192), source_values(randread=40.1))
-    axes = curves_figure([panel], "bs_bytes", columns=1).axes[0]
-    assert hollow(axes)[0].get_marker() == curves(axes)["Rand. read"].get_marker()
+    assert points[0].get_markersize() > lines["Read"].get_markersize()
+    assert [line.get_marker() for line in points] == [lines[name].get_marker() for name in ("Read", "Rand. read")]
 
 
 def test_measured_curves_without_variants_have_filled_markers() -> None:
     axes = curves_figure([Panel("one", curve_rows(4096, 8192))], "bs_bytes", columns=1).axes[0]
     assert not {WHITE, HOLLOW} & {filling(line) for line in curves(axes).values()}
-
-
-def test_a_panel_without_published_values_has_no_hollow_marker() -> None:
-    axes = curves_figure([Panel("one", curve_rows(4096, 8192))], "bs_bytes", columns=1).axes[0]
     assert hollow(axes) == []
 
 
@@ -362,131 +330,85 @@ def test_a_panel_without_rows_shows_its_note() -> None:
     assert [[text.get_text() for text in axes.texts] for axes in figure.axes] == [[], ["ignored:\nDRA reads back as 0"]]
 
 
-def test_a_panel_without_rows_and_note_says_that_it_was_not_measured() -> None:
-    figure = curves_figure([Panel("one", curve_rows())], "bs_bytes", columns=1)
-    assert [text.get_text() for text in figure.axes[0].texts] == ["not measured"]
-
-
 def test_a_figure_of_panels_without_rows_has_no_legend_and_can_be_saved(tmp_path: Path) -> None:
     figure = curves_figure([Panel("one", curve_rows()), Panel("two", curve_rows())], "bs_bytes", columns=2)
+    assert [text.get_text() for axes in figure.axes for text in axes.texts] == ["not measured"] * 2
     assert figure.legends == []
-    assert all(path.is_file() for path in save(figure, tmp_path / "figure"))
+    assert all(path.is_file() for path in save_figure(figure, tmp_path / "figure"))
 
 
-def test_x_of_curves_is_logarithmic_and_names_its_powers_of_two_in_kib() -> None:
-    rows = curve_rows(4096, 16384, 28672, 32768, 2**20)
-    axes = curves_figure([Panel("one", rows)], "bs_bytes", columns=1).axes[0]
-    assert x_scale(axes) == "log"
-    assert list(axes.get_xticks()) == [4096, 16384, 32768, 2**20]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["4", "16", "32", "1024"]
+@pytest.mark.parametrize(
+    ("x", "levels", "texts"),
+    [
+        ("bs_bytes", (4096, 16384, 28672, 32768, 2**20), ["4", "16", "32", "1024"]),
+        ("bs_bytes", (512, 1024, 4096), ["0.5", "1", "4"]),
+        ("bs_bytes", (12288, 28672), ["12", "28"]),
+        ("numjobs", (1, 2, 4, 16), ["1", "2", "4", "16"]),
+    ],
+)
+def test_levels_are_named_block_sizes_only_at_powers_of_two_if_there_are_any(
+    x: str, levels: tuple[int, ...], texts: list[str]
+) -> None:
+    axes = curves_figure([Panel("one", curve_rows(*levels, x=x))], x, columns=1).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == texts
+    assert list(axes.get_xticks(minor=True)) == []
 
 
-def test_numbers_of_jobs_are_named_as_they_are() -> None:
-    figure = curves_figure([Panel("one", curve_rows(1, 2, 4, 16, x="numjobs"))], "numjobs", columns=1)
-    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["1", "2", "4", "16"]
-
-
-def test_x_without_any_power_of_two_names_every_level() -> None:
-    figure = curves_figure([Panel("one", curve_rows(12288, 28672))], "bs_bytes", columns=1)
-    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["12", "28"]
-
-
-def test_x_has_no_marks_beside_the_named_ones() -> None:
-    figure = curves_figure([Panel("one", curve_rows(4096, 28672, 2**20))], "bs_bytes", columns=1)
-    assert list(figure.axes[0].get_xticks(minor=True)) == []
-
-
-def test_y_of_curves_begins_at_0_in_every_panel() -> None:
-    panels = [Panel("one", curve_rows(4096, 8192)), Panel("two", curve_rows(4096, 8192, workloads=("write",)))]
-    figure = curves_figure(panels, "bs_bytes", columns=2)
-    assert {axes.get_ylim()[0] for axes in figure.axes} == {0}
-
-
-def test_y_of_curves_holds_the_largest_interval_of_all_panels() -> None:
+def test_y_extends_from_0_to_the_largest_interval_of_all_panels() -> None:
     panels = [Panel("one", curve_rows(4096)), Panel("two", curve_rows(4096, half=500.0))]
     figure = curves_figure(panels, "bs_bytes", columns=2)
+    assert {axes.get_ylim()[0] for axes in figure.axes} == {0}
     assert {axes.get_ylim()[1] > 1300 for axes in figure.axes} == {True}
 
 
 @pytest.mark.parametrize(("x", "label"), [("bs_bytes", "Block size (KiB)"), ("numjobs", "Number of jobs")])
-def test_the_lowest_panels_of_curves_say_what_x_is(x: str, label: str) -> None:
+def test_x_is_labelled_below_each_column_and_y_left_of_each_row(x: str, label: str) -> None:
     panels = [Panel(str(number), curve_rows(4096, 8192, x=x)) for number in range(4)]
-    assert x_labels(curves_figure(panels, x, columns=2)) == ["", "", label, label]
+    figure = curves_figure(panels, x, columns=2)
+    assert x_labels(figure) == ["", "", label, label]
+    assert [axes.get_ylabel() for axes in figure.axes] == ["Bandwidth (MB/s)", ""] * 2
+    assert x_labels(curves_figure(panels[:3], x, columns=2)) == ["", label, label]
 
 
-def test_the_leftmost_panels_of_curves_give_the_unit_of_y() -> None:
-    panels = [Panel(str(number), curve_rows(4096, 8192)) for number in range(4)]
-    labels = [axes.get_ylabel() for axes in curves_figure(panels, "bs_bytes", columns=2).axes]
-    assert labels == ["Bandwidth (MB/s)", "", "Bandwidth (MB/s)", ""]
-
-
-def test_the_curves_of_a_panel_differ_in_more_than_colour() -> None:
+def test_curves_differ_in_marker_and_dashes_which_mean_random_access() -> None:
     axes = curves_figure([Panel("one", curve_rows(4096, 8192, workloads=tuple(MEANS)))], "bs_bytes", columns=1).axes[0]
-    looks = {(line.get_marker(), dashed(line)) for line in curves(axes).values()}
-    assert len(looks) == 4
-
-
-def test_random_access_is_dashed() -> None:
-    axes = curves_figure([Panel("one", curve_rows(4096, 8192, workloads=tuple(MEANS)))], "bs_bytes", columns=1).axes[0]
-    assert [label for label, line in curves(axes).items() if dashed(line)] == ["Rand. read", "Rand. write"]
+    lines = curves(axes)
+    assert len({(line.get_marker(), dashed(line)) for line in lines.values()}) == 4
+    assert [label for label, line in lines.items() if dashed(line)] == ["Rand. read", "Rand. write"]
 
 
 def variants(*names: str) -> pd.DataFrame:
     return pd.concat([curve_rows(4096, 8192).assign(variant=name) for name in names])
 
 
-def test_each_variant_of_a_workload_has_its_own_curve() -> None:
-    axes = curves_figure([Panel("one", variants("cfq", "none"))], "bs_bytes", columns=1).axes[0]
-    assert list(curves(axes)) == ["Read, cfq", "Read, none", "Rand. read, cfq", "Rand. read, none"]
+def test_each_variant_of_a_workload_has_a_curve_with_its_own_filling() -> None:
+    lines = curves(curves_figure([Panel("one", variants("cfq", "none"))], "bs_bytes", columns=1).axes[0])
+    assert list(lines) == ["Read, cfq", "Read, none", "Rand. read, cfq", "Rand. read, none"]
+    assert filling(lines["Read, cfq"]) != WHITE
+    assert filling(lines["Read, none"]) == WHITE
 
 
-def test_two_variants_of_a_workload_differ_in_more_than_colour() -> None:
-    axes = curves_figure([Panel("one", variants("cfq", "none"))], "bs_bytes", columns=1).axes[0]
-    drawn = curves(axes)
-    assert filling(drawn["Read, cfq"]) != WHITE
-    assert filling(drawn["Read, none"]) == WHITE
-
-
-def test_the_legend_of_curves_names_each_look_once() -> None:
+def test_the_legend_names_each_curve_once() -> None:
     panels = [Panel(title, curve_rows(4096, 8192), source_values(read=300.0)) for title in ("one", "two")]
     legend = curves_figure(panels, "bs_bytes", columns=2).legends[0]
     assert [text.get_text() for text in legend.get_texts()] == ["Read", "Rand. read", "Read, published"]
 
 
-def test_the_legend_of_curves_with_variants_stays_inside_the_figure() -> None:
-    panel = Panel("one", variants("cfq", "none"), source_values(read=250.0, randread=50.0))
-    figure = curves_figure([panel], "bs_bytes", columns=1)
-    figure.draw_without_rendering()
-    box = figure.legends[0].get_window_extent()
-    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
-
-
 @pytest.mark.slow
-def test_the_same_curves_give_the_same_bytes_whatever_the_user_s_settings(tmp_path: Path) -> None:
+def test_equal_curves_give_equal_bytes_regardless_of_user_settings(tmp_path: Path) -> None:
     panels = [Panel("one", variants("cfq", "none"), source_values(read=250.0)), Panel("two", curve_rows())]
-    first = save(curves_figure(panels, "bs_bytes", columns=2), tmp_path / "one")
+    first = save_figure(curves_figure(panels, "bs_bytes", columns=2), tmp_path / "one")
     with mpl.rc_context({"font.size": 30, "svg.hashsalt": "other", "lines.linewidth": 9}):
-        second = save(curves_figure(panels, "bs_bytes", columns=2), tmp_path / "two")
+        second = save_figure(curves_figure(panels, "bs_bytes", columns=2), tmp_path / "two")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
-def test_other_curves_give_other_bytes(tmp_path: Path) -> None:
-    first = save(curves_figure([Panel("one", curve_rows(4096))], "bs_bytes", columns=1), tmp_path / "one")
-    second = save(curves_figure([Panel("one", curve_rows(4096, half=20.0))], "bs_bytes", columns=1), tmp_path / "two")
-    assert all(one.read_bytes() != two.read_bytes() for one, two in zip(first, second, strict=True))
-
-
-def test_a_figure_of_no_panels_is_refused() -> None:
+def test_a_figure_without_panels_is_refused() -> None:
     with pytest.raises(PlotError, match="no panels"):
         curves_figure([], "bs_bytes", columns=2)
 
 
-def test_the_lowest_panel_of_each_column_of_curves_names_its_axis() -> None:
-    figure = curves_figure([Panel(str(number), curve_rows(4096)) for number in range(3)], "bs_bytes", columns=2)
-    assert x_labels(figure) == ["", "Block size (KiB)", "Block size (KiB)"]
-
-
-def test_a_variant_looks_the_same_in_each_panel() -> None:
+def test_a_variant_has_one_look_in_all_panels() -> None:
     both = pd.concat([curve_rows(4096).assign(variant=name) for name in ("cfq", "none")])
     one = both[both["variant"] == "none"]
     figure = curves_figure([Panel("a", both), Panel("b", one)], "bs_bytes", columns=2)
@@ -494,19 +416,14 @@ def test_a_variant_looks_the_same_in_each_panel() -> None:
     assert looks == [WHITE, WHITE]
 
 
-def test_more_variants_than_can_be_told_apart_are_refused() -> None:
+def test_more_variants_than_can_be_distinguished_are_refused() -> None:
     rows = pd.concat([curve_rows(4096).assign(variant=name) for name in ("a", "b", "c")])
     with pytest.raises(PlotError, match="not 3: a, b, c"):
         curves_figure([Panel("one", rows)], "bs_bytes", columns=1)
 
 
-def test_blocks_of_less_than_a_kibibyte_are_named() -> None:
-    axes = curves_figure([Panel("one", curve_rows(512, 1024, 4096))], "bs_bytes", columns=1).axes[0]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.5", "1", "4"]
-
-
 def test_a_long_note_stays_inside_its_panel() -> None:
-    note = "not applicable:\nthe disk serves others too; config/drives.yaml has no `tune: [scheduler]` for it"
+    note = "not applicable:\nother users share the disk; config/drives.yaml has no `tune: [scheduler]` for it"
     figure = curves_figure([Panel(name, curve_rows(), note=note) for name in "ab"], "bs_bytes", columns=2)
     figure.draw_without_rendering()
     for axes in figure.axes:
@@ -518,12 +435,12 @@ def test_a_long_note_stays_inside_its_panel() -> None:
 
 
 def ticks(axes: Axes) -> dict[float, str]:
-    """Return the named places of x."""
+    """Return the text of each tick of x."""
     return dict(zip(axes.get_xticks(), [label.get_text() for label in axes.get_xticklabels()], strict=True))
 
 
 def over(x: str, *levels: object, **panel: object) -> Axes:
-    """Return the one panel of a figure over the levels of a factor."""
+    """Return the panel of a figure over the levels of a factor."""
     figure = curves_figure([Panel("one", curve_rows(*levels, x=x), **panel)], x, columns=1)  # type: ignore[arg-type]
     figure.draw_without_rendering()
     return figure.axes[0]
@@ -541,7 +458,7 @@ def over(x: str, *levels: object, **panel: object) -> Axes:
         ("numjobs", [4], "linear", {4: "4"}),
     ],
 )
-def test_numbers_stand_where_they_are_on_a_scale_that_fits_them(
+def test_numbers_are_on_a_linear_or_logarithmic_axis(
     x: str, levels: list[int], scale: str, named: dict[int, str]
 ) -> None:
     axes = over(x, *levels)
@@ -557,20 +474,20 @@ def test_numbers_stand_where_they_are_on_a_scale_that_fits_them(
         ("set_scheduler", ["none", "cfq", "noop"], ["none", "cfq", "noop"]),
     ],
 )
-def test_names_and_levels_without_a_scale_stand_side_by_side(x: str, levels: list[object], texts: list[str]) -> None:
+def test_names_and_wide_ranges_with_zero_are_equally_spaced(x: str, levels: list[object], texts: list[str]) -> None:
     axes = over(x, *levels)
     assert ticks(axes) == {float(number): text for number, text in enumerate(texts)}
     assert xs(curves(axes)["Read"]) == list(range(len(levels)))
 
 
-def test_levels_stand_in_their_order_whatever_the_order_of_the_rows() -> None:
+def test_levels_are_sorted() -> None:
     line = curves(over("skip", 61440, -8192, 4096, -4096))["Read"]
     assert xs(line) == [0, 1, 2, 3]
     assert ys(line) == [301, 303, 302, 300]
 
 
 @pytest.mark.parametrize("dtype", ["int64", "Int64"])
-def test_a_published_level_that_was_not_measured_has_its_place_and_name(dtype: str) -> None:
+def test_a_published_level_that_was_not_measured_has_a_tick(dtype: str) -> None:
     values = pd.DataFrame({"rw": ["read"], "bs_bytes": [16384], "value": [250.0]}).astype({"bs_bytes": dtype})
     axes = over("bs_bytes", 4096, 8192, published=values)
     assert ticks(axes) == {4096: "4", 8192: "8", 16384: "16"}
@@ -586,7 +503,7 @@ def test_a_published_level_that_was_not_measured_has_its_place_and_name(dtype: s
         ("bandwidth", "Bandwidth (MB/s)"),
     ],
 )
-def test_y_names_the_quantity_and_its_unit(of: str, label: str) -> None:
+def test_the_y_label_has_the_quantity_and_its_unit(of: str, label: str) -> None:
     assert over("numjobs", 1, 2, of=of).get_ylabel() == label
 
 
@@ -595,7 +512,7 @@ def test_an_unknown_quantity_is_refused() -> None:
         over("numjobs", 1, 2, of="iosp")
 
 
-def test_panels_of_two_quantities_have_an_axis_each() -> None:
+def test_panels_of_two_quantities_have_separate_axes() -> None:
     panels = [Panel(of, curve_rows(1, 2, x="numjobs"), of=of) for of in ("iops", "latency")]
     panels[1].rows[["mean", "low", "high"]] /= 1000
     left, right = curves_figure(panels, "numjobs", columns=2).axes
@@ -611,14 +528,14 @@ def test_no_published_marker_is_cut_off_at_the_top() -> None:
     assert top <= axes.get_window_extent().y1
 
 
-def test_panels_of_one_quantity_share_its_axis() -> None:
+def test_panels_of_one_quantity_share_an_axis() -> None:
     panels = [Panel(str(factor), curve_rows(1, 2, x="numjobs"), of="iops") for factor in (1, 1000)]
     panels[1].rows[["mean", "low", "high"]] *= 1000
     left, right = curves_figure(panels, "numjobs", columns=2).axes
     assert left.get_ylim() == right.get_ylim()
 
 
-def test_a_logarithmic_panel_is_one_and_the_others_are_not() -> None:
+def test_only_logarithmic_panels_are_logarithmic() -> None:
     panels = [
         Panel("one", curve_rows(1, 2, x="numjobs"), of="iops"),
         Panel("two", curve_rows(1, 2, x="numjobs"), of="latency", logarithmic=True),
@@ -631,7 +548,7 @@ def test_a_logarithmic_panel_is_one_and_the_others_are_not() -> None:
 
 
 def cells(**levels: list[Any]) -> pd.DataFrame:
-    """Return a summary with a row for reads at each combination of levels of drive, block size and factors."""
+    """Return a summary of reads with a row for each combination of levels."""
     grid: dict[str, list[Any]] = {"drive": ["d"], "bs_bytes": [4096], **levels}
     rows = [dict(zip(grid, combination, strict=True)) for combination in itertools.product(*grid.values())]
     return pd.DataFrame(rows).assign(rw="read", mean=5.0, low=4.0, high=6.0)
@@ -670,17 +587,17 @@ NOTHING_PUBLISHED = printed_values().iloc[:0]
         ),
     ],
 )
-def test_there_is_a_panel_for_each_drive_and_level_of_all_factors_but_that_with_the_most(
+def test_the_factor_with_most_levels_is_x_and_the_others_have_panels(
     levels: dict[str, list[object]], by: list[str], x: str, titles: list[str]
 ) -> None:
-    found, panels = level_panels(cells(**levels), by, "iops", NOTHING_PUBLISHED)
+    found, panels = panels_by_level(cells(**levels), by, "iops", NOTHING_PUBLISHED)
     assert (found, [panel.title for panel in panels]) == (x, titles)
     assert {panel.of for panel in panels} == {"iops"}
 
 
-def test_each_row_is_in_one_panel_and_each_panel_has_one_row_at_a_place() -> None:
+def test_each_row_is_in_one_panel_and_each_x_once_in_a_panel() -> None:
     summary = cells(numjobs=[1, 2, 4], bs_bytes=[4096, 8192], set_DRA=[0, 1], drive=["a", "b"])
-    x, panels = level_panels(summary, ["numjobs", "set_DRA"], "iops", NOTHING_PUBLISHED)
+    x, panels = panels_by_level(summary, ["numjobs", "set_DRA"], "iops", NOTHING_PUBLISHED)
     assert sorted(index for panel in panels for index in panel.rows.index) == list(summary.index)
     assert all(not panel.rows[["rw", x]].duplicated().any() for panel in panels)
 
@@ -689,22 +606,22 @@ def published_of(panels: list[Panel]) -> list[list[float]]:
     return [[] if panel.published is None else panel.published["value"].tolist() for panel in panels]
 
 
-def test_published_values_stand_in_the_panel_of_their_drive_and_levels() -> None:
+def test_published_values_are_in_the_panel_of_their_drive_and_levels() -> None:
     summary = cells(numjobs=[1, 2, 4], bs_bytes=[4096, 8192], drive=["d", "e"])
     values = printed_values(numjobs=[4], bs_bytes=[8192])
-    _, panels = level_panels(summary, ["numjobs"], "iops", values)
+    _, panels = panels_by_level(summary, ["numjobs"], "iops", values)
     assert [panel.title for panel in panels][1] == "d\nBlock size (KiB): 8"
     assert published_of(panels) == [[], [5.5], [], []]
 
 
 @pytest.mark.parametrize("columns", [{}, {"numjobs": [None]}], ids=["no column", "no level"])
-def test_published_values_that_name_no_level_have_no_place(columns: dict[str, list[object]]) -> None:
-    _, panels = level_panels(cells(numjobs=[1, 2]), ["numjobs"], "iops", printed_values(**columns))
+def test_published_values_without_a_level_are_not_drawn(columns: dict[str, list[object]]) -> None:
+    _, panels = panels_by_level(cells(numjobs=[1, 2]), ["numjobs"], "iops", printed_values(**columns))
     assert published_of(panels) == [[]]
     assert curves_figure(panels, "numjobs", columns=1).axes
 
 
-def test_figures_are_drawn_without_loading_statistics_that_none_of_them_shows() -> None:
+def test_plots_do_not_import_scipy_stats() -> None:
     code = (
         "import sys; import iopatterns.analysis.plots; print('scipy.stats' in sys.modules);"
         " from scipy.stats import bootstrap; print(bootstrap.__name__)"

@@ -1,4 +1,4 @@
-"""Nothing that was measured or published is left out in silence: points of a fit, and panels of a figure."""
+"""Tests that no point of a fit and no panel of a figure is silently left out."""
 
 import csv
 import json
@@ -26,25 +26,25 @@ def table(path: Path, conditions: str) -> Path:
 
 
 @pytest.mark.parametrize("conditions", ["DRA=1", "numjobs=16; scheduler=cfq", "offset=1k", "numjobs"])
-def test_a_point_under_a_condition_that_no_fit_simulates_is_refused(tmp_path: Path, conditions: str) -> None:
+def test_a_point_with_a_condition_that_cannot_be_simulated_is_refused(tmp_path: Path, conditions: str) -> None:
     path = table(tmp_path / "points.csv", conditions)
     with pytest.raises(TwinError, match=r"points\.csv, line 2: the condition '.*' cannot be simulated .* Leave this"):
         fitting.read_points(path)
 
 
-def test_a_condition_that_a_fit_varies_is_simulated(tmp_path: Path) -> None:
+def test_conditions_that_can_be_simulated_are_read(tmp_path: Path) -> None:
     [point] = fitting.read_points(table(tmp_path / "points.csv", "numjobs=16; iodepth=4"))
     assert (point.numjobs, point.iodepth) == (16, 4)
 
 
-def test_a_published_point_under_another_condition_is_refused(tmp_path: Path) -> None:
+def test_a_published_point_with_another_condition_is_refused(tmp_path: Path) -> None:
     table(tmp_path / "values.csv", "scheduler=cfq")
     with pytest.raises(TwinError, match=r"values\.csv: one: the condition 'scheduler=cfq' cannot be simulated"):
         fitting.published_points(tmp_path, {"points": "values.csv", "fitted": {"one": ""}})
 
 
 @pytest.mark.parametrize(("option", "value"), [("thinktime", "1000"), ("bssplit", "4k/50:8k/50"), ("fsync", "1")])
-def test_a_job_of_fio_whose_requests_no_fit_makes_is_refused(tmp_path: Path, option: str, value: str) -> None:
+def test_a_fio_job_that_cannot_be_simulated_is_refused(tmp_path: Path, option: str, value: str) -> None:
     source = ROOT / "tests/unit/fio_parser_json/data/fio-3.33-randread.json"
     text = source.read_text()
     document: dict[str, Any] = json.loads(text[text.index("{") :])
@@ -55,18 +55,13 @@ def test_a_job_of_fio_whose_requests_no_fit_makes_is_refused(tmp_path: Path, opt
         fitting.read_points(path)
 
 
-def test_panels_beyond_the_sixteenth_have_letters_of_their_own() -> None:
+def test_all_panels_have_different_letters() -> None:
     letters = [plots.panel_letter(number) for number in range(60)]
     assert letters[:2] + letters[15:17] + letters[25:28] == ["a", "b", "p", "q", "z", "aa", "ab"]
     assert len(set(letters)) == 60
 
 
-def test_a_figure_draws_every_panel_that_it_is_given() -> None:
+def test_a_figure_draws_every_panel() -> None:
     rows = pd.DataFrame({"rw": ["read"], "numjobs": [1], "mean": [1.0], "low": [1.0], "high": [1.0]})
     figure = curves_figure([Panel(f"{number}", rows) for number in range(17)], "numjobs", columns=2)
     assert [axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()] == [str(n) for n in range(17)]
-
-
-def test_no_notebook_drops_what_a_zip_leaves_over() -> None:
-    for notebook in (ROOT / "notebooks").glob("*.ipynb"):
-        assert "strict=False" not in notebook.read_text(), notebook.name

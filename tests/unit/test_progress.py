@@ -1,4 +1,4 @@
-"""The progress of a run, as its measuring commands see it."""
+"""The progress of a run, recorded in a file and printed."""
 
 import re
 import time
@@ -11,52 +11,42 @@ from iopatterns.measuring import progress
 
 @pytest.fixture(autouse=True)
 def restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(progress.VARIABLE, "")
+    monkeypatch.setenv(progress.PROGRESS_VARIABLE, "")
 
 
-def test_cell_measured_by_hand_has_no_outlook(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(progress.VARIABLE)
-    progress.advance()
-    assert progress.outlook() == ""
+def test_without_a_run_there_is_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(progress.PROGRESS_VARIABLE)
+    progress.count_repetition()
+    assert progress.progress_text() == ""
 
 
-def test_outlook_counts_what_is_done_and_estimates_what_is_left(tmp_path: Path) -> None:
-    progress.begin(tmp_path / "progress", executions=4)
-    progress.advance()
-    assert re.fullmatch(r" - 1 of 4 repetitions done, about \d+ s left", progress.outlook())
+@pytest.mark.parametrize(
+    ("total", "text"), [(4, r" - 1 of 4 repetitions done, about \d+ s left"), (1, " - 1 of 1 repetitions done")]
+)
+def test_progress_has_the_finished_repetitions_and_an_estimate(total: int, text: str, tmp_path: Path) -> None:
+    for _ in range(2):  # a new run starts from zero
+        progress.begin_count(tmp_path / "progress", total)
+        progress.count_repetition()
+    assert re.fullmatch(text, progress.progress_text())
 
 
-def test_last_execution_leaves_nothing(tmp_path: Path) -> None:
-    progress.begin(tmp_path / "progress", executions=1)
-    progress.advance()
-    assert progress.outlook() == " - 1 of 1 repetitions done"
-
-
-def test_new_run_starts_from_nothing(tmp_path: Path) -> None:
-    progress.begin(tmp_path / "progress", executions=1)
-    progress.advance()
-    progress.begin(tmp_path / "progress", executions=3)
-    progress.advance()
-    assert " - 1 of 3 repetitions done" in progress.outlook()
-
-
-def test_what_jobs_took_is_summed_by_part_and_counts_as_no_execution(tmp_path: Path) -> None:
+def test_times_of_jobs_are_added_by_part(tmp_path: Path) -> None:
     path = tmp_path / "progress"
-    begun = time.time()
-    progress.begin(path, executions=2)
-    progress.took("measuring")
-    progress.advance()
-    progress.took("analysis")
-    progress.took("measuring")
-    assert " - 1 of 2 repetitions done" in progress.outlook()
-    found = progress.parts(path, begun)
+    started = time.time()
+    progress.begin_count(path, 2)
+    progress.record_job_time("measuring")
+    progress.count_repetition()
+    progress.record_job_time("analysis")
+    progress.record_job_time("measuring")
+    assert " - 1 of 2 repetitions done" in progress.progress_text()
+    found = progress.seconds_by_part(path, started)
     assert list(found) == ["measuring", "analysis"]
-    # each is the age of this very process
+    # each time is the age of this process
     assert found["measuring"] == pytest.approx(2 * found["analysis"], rel=0.5)
-    assert progress.parts(path, time.time() + 1) == {}
+    assert progress.seconds_by_part(path, time.time() + 1) == {}
 
 
-def test_a_run_that_noted_nothing_has_no_parts(tmp_path: Path) -> None:
-    assert progress.parts(tmp_path / "none", 0) == {}
-    progress.begin(tmp_path / "progress", executions=1)
-    assert progress.parts(tmp_path / "progress", 0) == {}
+def test_without_jobs_there_are_no_parts(tmp_path: Path) -> None:
+    assert progress.seconds_by_part(tmp_path / "none", 0) == {}
+    progress.begin_count(tmp_path / "progress", 1)
+    assert progress.seconds_by_part(tmp_path / "progress", 0) == {}

@@ -1,4 +1,4 @@
-"""Facts about the sentences and numbers that notebooks and reports state about results."""
+"""Sentences and numbers about results, for notebooks and reports."""
 
 import pandas as pd
 import pytest
@@ -15,35 +15,36 @@ def summary(rates: dict[str, list[float]], levels: list[int], factor: str = "num
     return pd.DataFrame(rows)
 
 
-def test_a_gap_is_told_with_its_widest_place() -> None:
+def test_the_text_of_a_gap_names_its_smallest_ratio() -> None:
     rows = summary({"read": [100.0, 100.0], "randread": [30.0, 90.0]}, [4096, 65536], "bs")
     rows["bs_bytes"] = rows["bs"]
     text = prose.random_to_sequential_text(rows, ["bs_bytes"], "mean")
-    assert text == "On d random reads reach 0.30 to 0.90 of the bandwidth of sequential ones, least at 4 KiB."
+    assert text == (
+        "On d, random reads reach 0.30 to 0.90 of the bandwidth of sequential reads; the ratio is smallest at 4 KiB."
+    )
 
 
-def test_no_gap_is_told_as_none() -> None:
+def test_the_text_says_if_there_is_no_gap() -> None:
     rows = summary({"write": [100.0], "randwrite": [99.0]}, [1])
-    assert "random writes are as fast as sequential ones" in prose.random_to_sequential_text(rows, ["bs_bytes"], "mean")
+    assert "random writes are as fast as sequential writes" in prose.random_to_sequential_text(
+        rows, ["bs_bytes"], "mean"
+    )
 
 
 @pytest.mark.parametrize(
     ("verdicts", "text"),
     [
-        (["no effect"] * 2, "Of 2 comparisons 2 show no effect, by a test of equivalence; none shows an effect."),
-        (
-            ["effect", "no effect"],
-            "Of 2 comparisons 1 show no effect, by a test of equivalence; an effect have those of a.",
-        ),
-        (["undecided", "ignored"], "none shows an effect; 2 are undecided, or the setting was not taken."),
+        (["no effect"] * 2, "In tests of equivalence, 2 of 2 comparisons show no effect; none shows an effect."),
+        (["effect", "no effect"], "1 of 2 comparisons show no effect; comparisons with an effect: 1 (a)."),
+        (["undecided", "ignored"], "none shows an effect; 2 are undecided, or the drive did not take the setting."),
     ],
 )
-def test_verdicts_are_counted(verdicts: list[str], text: str) -> None:
+def test_comparisons_are_counted_by_verdict(verdicts: list[str], text: str) -> None:
     table = pd.DataFrame({"setting": ["a", "b"], "verdict": verdicts})
     assert prose.comparisons_text(table, "setting").endswith(text)
 
 
-def test_the_range_of_means_names_the_levels_that_vary() -> None:
+def test_the_range_of_means_names_the_varying_levels() -> None:
     rows = summary({"read": [300.0, 900.0], "randread": [30.0, 90.0]}, [1, 16], "iodepth")
     assert prose.range_of_means(rows, ["iodepth"], "iops", "iodepth") == {
         "quantity": "rate",
@@ -53,7 +54,7 @@ def test_the_range_of_means_names_the_levels_that_vary() -> None:
     }
 
 
-def test_the_range_of_means_gives_durations_with_their_unit() -> None:
+def test_the_range_of_means_prints_durations_with_their_unit() -> None:
     rows = summary({"read": [1.0, 3.0]}, [0, 2000], "thinktime")
     found = prose.range_of_means(rows, ["thinktime"], "latency", "thinktime")
     assert (found["over"], [mean["at"] for mean in found["means"]]) == (

@@ -1,4 +1,4 @@
-"""Facts about the published values, and about transcriptions that are refused."""
+"""Published values, and transcriptions that are refused."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ import pytest
 import yaml
 from support import FIXTURE, ROOT
 
-from iopatterns.analysis.published import conditions, load, load_drives
+from iopatterns.analysis.published import load_source_drives, load_values, parse_conditions
 from iopatterns.configuration import drive_entries
-from iopatterns.configuration.factors import get
+from iopatterns.configuration.factors import find_factor
 from iopatterns.configuration.sources import VALUE_COLUMNS, PublishedError
 
 GOOD = {
@@ -34,80 +34,71 @@ def write(folder: Path, *rows: dict[str, str]) -> Path:
     return folder
 
 
-def test_the_digits_stay_as_printed(tmp_path: Path) -> None:
-    row = load(write(tmp_path, GOOD)).iloc[0]
+def test_printed_digits_are_kept(tmp_path: Path) -> None:
+    row = load_values(write(tmp_path, GOOD)).iloc[0]
     assert row["printed"] == "43.20"
     assert row["value"] == 43.2
 
 
-def test_a_number_about_no_drive_and_no_workload_is_valid(tmp_path: Path) -> None:
+def test_a_number_without_drive_and_workload_is_valid(tmp_path: Path) -> None:
     row = GOOD | {"drive": "", "drive_key": "", "rw": "", "bs": "", "value": "93", "unit": "%", "quote": "near 93%"}
-    table = load(write(tmp_path, row | {"relation": "~", "quantity": "share"}))
+    table = load_values(write(tmp_path, row | {"relation": "~", "quantity": "share"}))
     assert table["bs_bytes"].isna().all()
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"value": "4x"}, "value '4x' is no number"),
+        ({"value": "4x"}, "value '4x' is not a number"),
         ({"value": "44"}, "does not contain the value 44"),
         ({"value": ""}, "value is empty"),
         ({"place": ""}, "place is empty"),
-        ({"rw": "randraed"}, "did you mean 'randread'"),
-        ({"relation": "about"}, "relation 'about' is unknown; valid are ="),
+        ({"rw": "randraed"}, "Did you mean 'randread'?"),
+        ({"relation": "about"}, "relation 'about' is unknown. Valid are ="),
         ({"bs": "4 KX"}, "bs: '4 KX'"),
         ({"drive_key": ""}, "drive and drive_key"),
         ({"quote": "43.20 MB/s,"}, "14 fields for 13 columns"),
     ],
 )
-def test_a_wrong_row_is_named_by_file_and_line(tmp_path: Path, change: dict[str, str], message: str) -> None:
+def test_an_invalid_row_is_named_by_file_and_line(tmp_path: Path, change: dict[str, str], message: str) -> None:
     with pytest.raises(PublishedError) as caught:
-        load(write(tmp_path, GOOD | {"id": "first"}, GOOD | change))
+        load_values(write(tmp_path, GOOD | {"id": "first"}, GOOD | change))
     assert f"{tmp_path / 'values.csv'}, line 3: " in str(caught.value)
     assert message in str(caught.value)
 
 
-def test_a_number_printed_as_a_word_is_found_in_its_quote(tmp_path: Path) -> None:
+def test_a_number_may_be_a_word_in_its_quote(tmp_path: Path) -> None:
     row = GOOD | {"value": "10", "unit": "executions", "quote": "an average of ten executions", "quantity": "count"}
-    assert load(write(tmp_path, row)).iloc[0]["value"] == 10
+    assert load_values(write(tmp_path, row)).iloc[0]["value"] == 10
     with pytest.raises(PublishedError, match="does not contain the value 11"):
-        load(write(tmp_path, row | {"value": "11"}))
+        load_values(write(tmp_path, row | {"value": "11"}))
 
 
-def test_an_id_given_twice_names_both_lines(tmp_path: Path) -> None:
-    with pytest.raises(PublishedError, match=r"line 3: id 'table9-x-read-4k' is already that of line 2"):
-        load(write(tmp_path, GOOD, GOOD))
+def test_a_duplicate_id_names_both_lines(tmp_path: Path) -> None:
+    with pytest.raises(PublishedError, match=r"line 3: line 2 already has the id 'table9-x-read-4k'"):
+        load_values(write(tmp_path, GOOD, GOOD))
 
 
-def test_another_head_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "values.csv").write_text("id,value\n", encoding="utf-8")
-    with pytest.raises(PublishedError, match="line 1: the columns must be id,place"):
-        load(tmp_path)
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"id,value\n", "line 1: the columns must be id,place"),
+        ((",".join(VALUE_COLUMNS) + "\n").encode(), "there is no value after the header"),
+        (b"\xff\xfe\x00", r"values\.csv: not readable"),
+        (None, r"values\.csv: there is no such file"),
+    ],
+)
+def test_an_invalid_file_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "values.csv").write_bytes(content)
+    with pytest.raises(PublishedError, match=message):
+        load_values(tmp_path)
 
 
-def test_a_file_without_values_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PublishedError, match="no value follows"):
-        load(write(tmp_path))
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PublishedError, match=r"values\.csv: no such file"):
-        load(tmp_path)
-
-
-def test_a_study_without_a_folder_has_published_nothing(tmp_path: Path) -> None:
-    assert load(tmp_path / "none").empty
-    assert load_drives(tmp_path / "none").empty
-    assert list(load(tmp_path / "none").columns) == list(load(FIXTURE / "data/published/tiny").columns)
-
-
-def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
-    (tmp_path / "values.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(PublishedError, match=r"values\.csv: not readable"):
-        load(tmp_path)
-
-
-# ---- What an experiment measures
+def test_a_study_without_a_folder_has_no_published_values(tmp_path: Path) -> None:
+    assert load_values(tmp_path / "none").empty
+    assert load_source_drives(tmp_path / "none").empty
+    assert list(load_values(tmp_path / "none").columns) == list(load_values(FIXTURE / "data/published/tiny").columns)
 
 
 MEASURED = GOOD | {"experiment": "initial"}
@@ -123,10 +114,8 @@ MEASURED = GOOD | {"experiment": "initial"}
         ("outstanding requests", "requests"),
     ],
 )
-def test_a_value_that_an_experiment_measures_has_one_of_its_quantities(
-    tmp_path: Path, quantity: str, unit: str
-) -> None:
-    row = load(write(tmp_path, MEASURED | {"quantity": quantity, "unit": unit})).iloc[0]
+def test_a_value_of_an_experiment_has_a_quantity_that_can_be_measured(tmp_path: Path, quantity: str, unit: str) -> None:
+    row = load_values(write(tmp_path, MEASURED | {"quantity": quantity, "unit": unit})).iloc[0]
     assert (row["quantity"], row["unit"]) == (quantity, unit)
 
 
@@ -135,28 +124,28 @@ def test_a_value_that_an_experiment_measures_has_one_of_its_quantities(
     [
         ({"quantity": "bandwidt"}, "quantity: there is no quantity 'bandwidt'; did you mean 'bandwidth'?"),
         ({"quantity": "capacity"}, "; or leave experiment empty"),
-        ({"unit": "KB/s"}, "unit: bandwidth is in MB/s or MiB/s or KiB/s, not in 'KB/s'"),
-        ({"quantity": "latency", "unit": ""}, "unit: latency is in ms or us or µs or s, not in ''"),
-        ({"conditions": "numjobs"}, "conditions 'numjobs' are no levels such as 'numjobs=16; DRA=1'"),
-        ({"conditions": "=16"}, "conditions '=16' are no levels"),
-        ({"conditions": "numjobs=16; DRA="}, "conditions 'numjobs=16; DRA=' are no levels"),
+        ({"unit": "KB/s"}, "unit: bandwidth can be in MB/s or MiB/s or KiB/s, not in 'KB/s'"),
+        ({"quantity": "latency", "unit": ""}, "unit: latency can be in ms or us or µs or s, not in ''"),
+        ({"conditions": "numjobs"}, "conditions 'numjobs' are not levels such as 'numjobs=16; DRA=1'"),
+        ({"conditions": "=16"}, "conditions '=16' are not levels"),
+        ({"conditions": "numjobs=16; DRA="}, "conditions 'numjobs=16; DRA=' are not levels"),
         ({"conditions": "offset=2x"}, "conditions: offset: '2x' is no size"),
         ({"conditions": "numjobs=4; thinktime=10 ns"}, "conditions: thinktime: '10 ns' is no duration"),
         ({"conditions": "look_ahed=1"}, "conditions: there is no factor 'look_ahed'; did you mean 'look_ahead'?"),
         ({"conditions": "numjobs=4; dra=1"}, "conditions: there is no factor 'dra'; did you mean 'DRA'?"),
     ],
 )
-def test_what_no_experiment_can_measure_is_named_by_file_and_line(
+def test_a_value_that_no_experiment_can_measure_is_named_by_file_and_line(
     tmp_path: Path, change: dict[str, str], message: str
 ) -> None:
     with pytest.raises(PublishedError) as caught:
-        load(write(tmp_path, MEASURED | {"id": "first"}, MEASURED | change))
+        load_values(write(tmp_path, MEASURED | {"id": "first"}, MEASURED | change))
     assert f"{tmp_path / 'values.csv'}, line 3: " in str(caught.value)
     assert message in str(caught.value)
 
 
-def test_a_value_that_no_experiment_measures_may_be_of_anything(tmp_path: Path) -> None:
-    row = load(write(tmp_path, GOOD | {"quantity": "colour", "unit": "nm", "conditions": "light=day"})).iloc[0]
+def test_a_value_without_an_experiment_may_have_any_quantity(tmp_path: Path) -> None:
+    row = load_values(write(tmp_path, GOOD | {"quantity": "colour", "unit": "nm", "conditions": "light=day"})).iloc[0]
     assert (row["quantity"], row["unit"]) == ("colour", "nm")
 
 
@@ -173,7 +162,7 @@ def test_a_value_that_no_experiment_measures_may_be_of_anything(tmp_path: Path) 
     ],
 )
 def test_conditions_are_levels_by_factor(text: str, levels: dict[str, int | str]) -> None:
-    assert conditions(text) == levels
+    assert parse_conditions(text) == levels
 
 
 # ---- Drives
@@ -184,55 +173,55 @@ def drives(folder: Path, *lines: str) -> Path:
     return folder
 
 
-def test_a_source_may_say_of_its_drives_what_it_likes(tmp_path: Path) -> None:
-    table = load_drives(drives(tmp_path, "table,drive,drive_key,colour,weight", "1,X,x,blue,90 g"))
-    assert table.to_dict("records") == [
-        {"table": "1", "drive": "X", "drive_key": "x", "colour": "blue", "weight": "90 g"}
-    ]
+def test_a_table_of_drives_may_have_any_further_columns(tmp_path: Path) -> None:
+    table = load_source_drives(drives(tmp_path, "table,drive,drive_key,colour,weight", "1,X,x,blue,90 g"))
+    row = {"table": "1", "drive": "X", "drive_key": "x", "colour": "blue", "weight": "90 g"}
+    assert table.to_dict("records") == [row]
+    table = load_source_drives(drives(tmp_path, "table,drive,drive_key", ",X,x"))
+    assert list(table) == ["table", "drive", "drive_key"]
 
 
-def test_a_source_may_say_nothing_of_its_drives_but_their_names(tmp_path: Path) -> None:
-    assert list(load_drives(drives(tmp_path, "table,drive,drive_key", ",X,x"))) == ["table", "drive", "drive_key"]
-
-
-@pytest.mark.parametrize("head", ["drive,drive_key", "drive,table,drive_key", "colour,table,drive,drive_key"])
-def test_drives_without_their_first_columns_are_refused(tmp_path: Path, head: str) -> None:
+@pytest.mark.parametrize("header", ["drive,drive_key", "drive,table,drive_key", "colour,table,drive,drive_key"])
+def test_drives_without_the_first_columns_are_refused(tmp_path: Path, header: str) -> None:
     with pytest.raises(PublishedError, match=r"drives\.csv, line 1: the columns must begin with table,drive,drive_key"):
-        load_drives(drives(tmp_path, head, "X,x,1"))
+        load_source_drives(drives(tmp_path, header, "X,x,1"))
 
 
-def test_a_drive_with_a_field_too_many_is_named_by_line(tmp_path: Path) -> None:
+def test_a_drive_with_too_many_fields_is_named_by_line(tmp_path: Path) -> None:
     with pytest.raises(PublishedError, match=r"drives\.csv, line 3: 4 fields for 3 columns"):
-        load_drives(drives(tmp_path, "table,drive,drive_key", "1,X,x", "1,Y,y,z"))
+        load_source_drives(drives(tmp_path, "table,drive,drive_key", "1,X,x", "1,Y,y,z"))
 
 
 # ---- All sources of the project
 
 
-# Those with a grid: a source may be put down before its experiments can be run
+# Studies with a grid: a source may be recorded before its experiments can be run
 STUDIES = sorted(path.stem for path in (ROOT / "config/studies").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_each_value_that_is_measured_is_of_a_cell_of_the_study_s_grid(study: str) -> None:
+def test_each_value_of_an_experiment_belongs_to_a_cell_of_the_grid(study: str) -> None:
     grid = yaml.safe_load((ROOT / f"config/studies/{study}.yaml").read_text(encoding="utf-8"))
-    for row in load(ROOT / "data/published" / study).query("experiment != ''").to_dict("records"):
+    for row in load_values(ROOT / "data/published" / study).query("experiment != ''").to_dict("records"):
         body = grid["experiments"][row["experiment"]]
-        asked = {"rw": row["rw"], "bs": row["bs"], **conditions(row["conditions"])}
+        asked = {"rw": row["rw"], "bs": row["bs"], **parse_conditions(row["conditions"])}
         assert row["drive_key"] in body.get("drives", grid.get("drives", [])), row["id"]
         for factor, level in {factor: level for factor, level in asked.items() if level != ""}.items():
             fixed = {**grid["fio"], **body.get("fio", {})}
             levels = body["vary"].get(factor, [fixed.get(factor)])
             levels = grid["levels"][levels] if isinstance(levels, str) else levels
-            assert get(factor).read(level) in [get(factor).read(each) for each in levels], (row["id"], factor)
+            assert find_factor(factor).read(level) in [find_factor(factor).read(each) for each in levels], (
+                row["id"],
+                factor,
+            )
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_each_source_s_drives_are_those_that_its_study_names(study: str) -> None:
+def test_the_drives_of_each_source_are_measured_in_its_study(study: str) -> None:
     grid = yaml.safe_load((ROOT / f"config/studies/{study}.yaml").read_text(encoding="utf-8"))
     named = {drive for body in (grid, *grid["experiments"].values()) for drive in body.get("drives", [])}
-    described = drive_entries.read(ROOT).entries
+    described = drive_entries.read_drive_entries(ROOT).entries
     models = {str(described[name].get("model")) for name in named}  # one drive may be measured in several states
-    listed = load_drives(ROOT / "data/published" / study)["drive_key"]
-    # an experiment may run on drives of other sources besides
+    listed = load_source_drives(ROOT / "data/published" / study)["drive_key"]
+    # an experiment may also run on drives of other sources
     assert {str(described[name].get("model")) for name in listed} <= models

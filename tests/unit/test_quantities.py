@@ -1,4 +1,4 @@
-"""Facts about what is measured of an execution, held against what fio itself wrote of it."""
+"""Quantities of repetitions, compared with the output of fio."""
 
 import json
 import subprocess
@@ -15,26 +15,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fio_parser_json
-from iopatterns.analysis.quantities import QUANTITIES, QuantityError, find, get, read_executions
+from iopatterns.analysis.quantities import QUANTITIES, QuantityError, find_quantity, get_quantity, read_executions
 
 DATA = Path(__file__).parent / "fio_parser_json/data"
 MIXED = DATA / "fio-3.33-randrw-plus.json"
 READS = DATA / "fio-3.33-randread.json"
 WRITES = DATA / "fio-3.33-group.json"
-# Two jobs of which one writes and then the other reads, and two machines with two such jobs each
+# A job that writes and then another that reads; and two machines with two such jobs each
 SEVERAL = (DATA / "fio-3.33-stonewall.json", DATA / "fio-3.33-two-servers.json")
-# Of these fio measured no latency
+# fio measured no latency
 WITHOUT_LATENCY = DATA / "fio-3.33-gtod-reduce.json"
 EVERY = (MIXED, READS, WRITES, *SEVERAL, WITHOUT_LATENCY)
 
 
 def parquet(path: Path, *raw_files: Path, **options: Any) -> Path:
-    """Write measurements as ``collect.measurements`` makes them, one execution for each raw file."""
+    """Write measurements as `collect.measurement_table` returns them, with a repetition per raw file."""
     tables = []
     for number, raw in enumerate(raw_files, 1):
-        about = {"study": "s", "drive": "d", "cell": "c", "execution": number, "experiments": "initial", **options}
+        keys = {"study": "s", "drive": "d", "cell": "c", "execution": number, "experiments": "initial", **options}
         rows = fio_parser_json.jobs([raw]).drop(columns=["source", *NUMBERS], errors="ignore")
-        tables.append(pd.concat([pd.DataFrame([about] * len(rows)), rows], axis=1))
+        tables.append(pd.concat([pd.DataFrame([keys] * len(rows)), rows], axis=1))
     pd.concat(tables, ignore_index=True).to_parquet(path, index=False)
     return path
 
@@ -44,35 +44,34 @@ def executions(folder: Path, *raw_files: Path) -> pd.DataFrame:
 
 
 def in_fio(raw: Path, *directions: str) -> list[dict[str, Any]]:
-    """Return what fio's own JSON says of each job in some directions in which it did anything."""
+    """Return fio's own JSON of each job in the directions in which it did I/O."""
     text = raw.read_text(encoding="utf-8")
-    content = json.loads(text[text.index("\n{") if text[0] != "{" else 0 :])  # a client's begins with what servers said
+    content = json.loads(
+        text[text.index("\n{") if text[0] != "{" else 0 :]
+    )  # the output of a client begins with the output of servers
     jobs = content.get("jobs") or [job for job in content["client_stats"] if job["jobname"] != "All clients"]
     return [job[name] for job in jobs for name in directions if job[name]["total_ios"]]
 
 
 def mean_latency_ms(parts: Iterable[dict[str, Any]]) -> float:
-    """Return the mean over all requests, from the means of each part."""
+    """Return the mean over all requests from the means of the parts."""
     rows = list(parts)
     total_ns = sum(row["total_ios"] * row["lat_ns"]["mean"] for row in rows)
     return float(total_ns / sum(row["total_ios"] for row in rows) / 1e6)
 
 
-# ---- One row an execution
-
-
-def test_there_is_one_row_for_each_execution_in_their_order(tmp_path: Path) -> None:
+def test_there_is_one_row_per_repetition_in_order(tmp_path: Path) -> None:
     table = executions(tmp_path, *EVERY)
     assert table["execution"].tolist() == list(range(1, len(EVERY) + 1))
 
 
-def test_what_was_asked_for_is_kept(tmp_path: Path) -> None:
+def test_the_columns_of_the_request_are_kept(tmp_path: Path) -> None:
     raw = parquet(tmp_path / "m.parquet", MIXED, READS, rw="randrw", bs_bytes=4096, set_DRA=1)
-    about = read_executions(raw)[["study", "drive", "cell", "experiments", "rw", "bs_bytes", "set_DRA"]]
-    assert about.to_numpy().tolist() == [["s", "d", "c", "initial", "randrw", 4096, 1]] * 2
+    request = read_executions(raw)[["study", "drive", "cell", "experiments", "rw", "bs_bytes", "set_DRA"]]
+    assert request.to_numpy().tolist() == [["s", "d", "c", "initial", "randrw", 4096, 1]] * 2
 
 
-def test_the_same_execution_of_two_cells_is_two(tmp_path: Path) -> None:
+def test_repetitions_of_two_cells_with_one_number_are_two_rows(tmp_path: Path) -> None:
     tables = [pd.read_parquet(parquet(tmp_path / "one", MIXED, cell=name)) for name in ("a", "b")]
     pd.concat(tables).to_parquet(tmp_path / "both")
     assert read_executions(tmp_path / "both")["iops"].nunique() == 1
@@ -97,7 +96,7 @@ def test_rates_are_sums_over_jobs_of_each_direction_and_of_both(tmp_path: Path, 
     assert row[["read_iops", "write_iops", "iops"]].tolist() == pytest.approx([reads, writes, reads + writes])
 
 
-def test_what_only_reads_has_a_rate_of_writes_of_zero(tmp_path: Path) -> None:
+def test_a_reading_workload_has_a_rate_of_writes_of_zero(tmp_path: Path) -> None:
     assert executions(tmp_path, READS)["write_iops"].tolist() == [0.0]
 
 
@@ -117,7 +116,7 @@ def test_the_latency_of_a_direction_is_the_mean_over_its_requests(tmp_path: Path
     assert found == pytest.approx(mean_latency_ms(in_fio(raw, direction)))
 
 
-def test_the_latency_of_a_mix_lies_between_those_of_its_directions(tmp_path: Path) -> None:
+def test_the_latency_of_a_mix_is_between_those_of_its_directions(tmp_path: Path) -> None:
     row = executions(tmp_path, MIXED).iloc[0]
     assert row["read_latency_ms"] < row["latency_ms"] < row["write_latency_ms"]
 
@@ -131,7 +130,7 @@ def test_a_direction_without_requests_has_no_latency(tmp_path: Path, raw: Path, 
 
 
 @pytest.mark.parametrize("name", ["latency_ms", "read_latency_ms", "outstanding"])
-def test_a_latency_that_fio_did_not_measure_is_missing_and_no_zero(tmp_path: Path, name: str) -> None:
+def test_a_latency_that_fio_did_not_measure_is_missing_and_not_zero(tmp_path: Path, name: str) -> None:
     table = executions(tmp_path, WITHOUT_LATENCY, READS)
     assert table[name].isna().tolist() == [True, False]
 
@@ -140,11 +139,11 @@ def test_outstanding_requests_are_rate_times_latency(tmp_path: Path) -> None:
     row = executions(tmp_path, MIXED).iloc[0]
     total_ns = sum(part["total_ios"] * part["lat_ns"]["mean"] for part in in_fio(MIXED, "read", "write"))
     runtime_ms = max(part["runtime"] for part in in_fio(MIXED, "read", "write"))
-    # Little's law: the time spent by all requests over the time that passed
+    # Little's law: the time spent by all requests, divided by the elapsed time
     assert row["outstanding"] == pytest.approx(total_ns / 1e6 / runtime_ms)
 
 
-def test_fio_s_own_latencies_are_in_milliseconds(tmp_path: Path) -> None:
+def test_latency_statistics_of_fio_are_in_milliseconds(tmp_path: Path) -> None:
     (fio,) = in_fio(READS, "read")
     row = executions(tmp_path, READS).iloc[0]
     assert row["clat_mean_ms"] == pytest.approx(fio["clat_ns"]["mean"] / 1e6)
@@ -153,12 +152,12 @@ def test_fio_s_own_latencies_are_in_milliseconds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("raw", [MIXED, *SEVERAL], ids=lambda raw: raw.stem)
-def test_percentiles_of_several_rows_are_not_put_together(tmp_path: Path, raw: Path) -> None:
+def test_percentiles_of_several_rows_are_not_combined(tmp_path: Path, raw: Path) -> None:
     table = executions(tmp_path, raw, READS)
     assert table["clat_p50_ms"].isna().tolist() == [True, False]
 
 
-def test_the_depth_reached_is_the_deepest_of_all_jobs(tmp_path: Path) -> None:
+def test_the_depth_reached_is_the_largest_of_all_jobs(tmp_path: Path) -> None:
     rows = pd.read_parquet(parquet(tmp_path / "m.parquet", SEVERAL[0]))
     rows.assign(iodepth_reached=[4, 16]).to_parquet(tmp_path / "m.parquet")
     assert read_executions(tmp_path / "m.parquet")["iodepth_reached"].tolist() == [16]
@@ -166,7 +165,7 @@ def test_the_depth_reached_is_the_deepest_of_all_jobs(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def real_mix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What fio itself writes of three jobs that read and write at random, each job for itself."""
+    """Return the output of fio for three jobs that read and write at random, each reported separately."""
     folder = tmp_path_factory.mktemp("fio")
     mix = "--rw=randrw --rwmixread=80 --bs=4k --size=2m --numjobs=3 --ioengine=psync --thread --randrepeat=0"
     to_file = [f"--filename={folder / 'f'}", "--output-format=json+", f"--output={folder / 'mix.json'}"]
@@ -174,7 +173,7 @@ def real_mix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "mix.json"
 
 
-def test_three_jobs_of_a_real_mix_are_put_together(tmp_path: Path, real_mix: Path) -> None:
+def test_three_jobs_of_a_real_mix_are_combined(tmp_path: Path, real_mix: Path) -> None:
     assert len(in_fio(real_mix, "read", "write")) == 6
     row = executions(tmp_path, real_mix).iloc[0]
     for direction in ("read", "write"):
@@ -187,7 +186,7 @@ def test_three_jobs_of_a_real_mix_are_put_together(tmp_path: Path, real_mix: Pat
 
 @cache
 def row_of_reads() -> pd.DataFrame:
-    """Return the measurements of one execution, made once for all examples."""
+    """Return the measurements of one repetition, made once for all examples."""
     with tempfile.TemporaryDirectory() as folder:
         return pd.read_parquet(parquet(Path(folder) / "m.parquet", READS))
 
@@ -199,7 +198,7 @@ latencies = st.floats(1.0, 1e12)
 @pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from(["read", "write"]), requests, latencies), min_size=1, max_size=6))
-def test_a_mean_latency_lies_between_the_smallest_and_the_largest_of_its_rows(
+def test_a_mean_latency_is_between_the_smallest_and_the_largest_of_its_rows(
     tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[str, int, float]]
 ) -> None:
     path = tmp_path_factory.mktemp("m") / "m.parquet"
@@ -210,17 +209,17 @@ def test_a_mean_latency_lies_between_the_smallest_and_the_largest_of_its_rows(
     table.to_parquet(path)
     found = read_executions(path).iloc[0]
     for name, directions in {"": ("read", "write"), "read_": ("read",), "write_": ("write",)}.items():
-        of = [latency / 1e6 for direction, _, latency in parts if direction in directions]
+        parts_ms = [latency / 1e6 for direction, _, latency in parts if direction in directions]
         mean = found[f"{name}latency_ms"]
-        assert pd.isna(mean) if not of else min(of) * (1 - 1e-9) <= mean <= max(of) * (1 + 1e-9)
+        assert pd.isna(mean) if not parts_ms else min(parts_ms) * (1 - 1e-9) <= mean <= max(parts_ms) * (1 + 1e-9)
 
 
 # ---- Quantities by name
 
 
-def test_each_quantity_has_its_column_in_the_executions(tmp_path: Path) -> None:
+def test_each_quantity_has_its_column_in_the_repetitions(tmp_path: Path) -> None:
     table = executions(tmp_path, MIXED)
-    assert [name for name, measure in QUANTITIES.items() if table[measure.column].isna().any()] == []
+    assert [name for name, quantity in QUANTITIES.items() if table[quantity.column].isna().any()] == []
 
 
 @pytest.mark.parametrize(
@@ -234,29 +233,33 @@ def test_each_quantity_has_its_column_in_the_executions(tmp_path: Path) -> None:
         ("clat p99.99", "clat_p99_99_ms"),
     ],
 )
-def test_what_fio_tells_of_latencies_is_found_by_fio_s_names(tmp_path: Path, name: str, column: str) -> None:
-    measure = get(name)
-    assert (measure.column, measure.unit) == (column, "ms")
+def test_latency_statistics_are_found_by_the_names_of_fio(tmp_path: Path, name: str, column: str) -> None:
+    quantity = get_quantity(name)
+    assert (quantity.column, quantity.unit) == (column, "ms")
     assert column in executions(tmp_path, READS)
 
 
-@pytest.mark.parametrize("name", ["clat", "clat median", "p99", "clat p", "clat mean ", "CLAT mean", "mean clat", ""])
-def test_any_other_name_is_none(name: str) -> None:
-    assert find(name) is None
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("clat", "clat median", "p99", "clat p", "clat mean ", "CLAT mean", "mean clat", ""),
+        *("iops in intervals share", "share at depth", "block erase per request", "share"),
+    ],
+)
+def test_other_names_are_no_quantities(name: str) -> None:
+    assert find_quantity(name) is None
 
 
-def test_a_mistyped_quantity_is_told_with_the_nearest_one() -> None:
-    with pytest.raises(QuantityError) as caught:
-        get("bandwidt")
-    assert str(caught.value) == "there is no quantity 'bandwidt'; did you mean 'bandwidth'?"
-
-
-def test_a_quantity_that_resembles_none_is_told_with_all_that_are_valid() -> None:
-    with pytest.raises(
-        QuantityError,
-        match=r"no quantity 'xyz'; valid are bandwidth, .* as in 'clat p99.9', and of twins as in 'block erases",
-    ):
-        get("xyz")
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("bandwidt", "there is no quantity 'bandwidt'; did you mean 'bandwidth'?"),
+        ("xyz", r"no quantity 'xyz'; valid are bandwidth, .*'clat p99.9' and its like, and 'block erases per request'"),
+    ],
+)
+def test_an_unknown_quantity_gets_a_hint(name: str, hint: str) -> None:
+    with pytest.raises(QuantityError, match=hint.replace("?", r"\?")):
+        get_quantity(name)
 
 
 @pytest.mark.parametrize(
@@ -271,23 +274,23 @@ def test_a_quantity_that_resembles_none_is_told_with_all_that_are_valid() -> Non
         ("outstanding requests", "requests", 1),
     ],
 )
-def test_units_that_sources_print_are_known(name: str, unit: str, factor: float) -> None:
-    assert get(name).from_unit(unit) == pytest.approx(factor)
+def test_units_of_sources_are_converted(name: str, unit: str, factor: float) -> None:
+    assert get_quantity(name).from_unit(unit) == pytest.approx(factor)
 
 
 @pytest.mark.parametrize(("name", "unit"), [("bandwidth", "IOPS"), ("iops", "MB/s"), ("latency", ""), ("iops", "%")])
-def test_a_unit_of_something_else_is_none(name: str, unit: str) -> None:
-    assert get(name).from_unit(unit) is None
+def test_a_unit_of_another_quantity_cannot_be_converted(name: str, unit: str) -> None:
+    assert get_quantity(name).from_unit(unit) is None
 
 
 @pytest.mark.parametrize("name", [*QUANTITIES, "clat p99"])
-def test_each_quantity_is_known_in_its_own_unit(name: str) -> None:
-    measure = get(name)
-    assert measure.from_unit(measure.unit) == 1
-    assert measure.unit in measure.units
+def test_each_quantity_has_its_own_unit(name: str) -> None:
+    quantity = get_quantity(name)
+    assert quantity.from_unit(quantity.unit) == 1
+    assert quantity.unit in quantity.units
 
 
-# ---- What else fio tells, and what a twin has counted
+# ---- Shares, intervals and counters
 
 
 @pytest.mark.parametrize(
@@ -301,10 +304,10 @@ def test_each_quantity_is_known_in_its_own_unit(name: str) -> None:
         ("share with a latency up to 2 ms", "latency_ms", "2"),
     ],
 )
-def test_a_share_is_the_one_that_fio_wrote(tmp_path: Path, name: str, section: str, key: str) -> None:
+def test_a_share_equals_that_of_fio(tmp_path: Path, name: str, section: str, key: str) -> None:
     text = READS.read_text(encoding="utf-8")
     (job,) = json.loads(text)["jobs"]
-    found = executions(tmp_path, READS)[get(name).column][0]
+    found = executions(tmp_path, READS)[get_quantity(name).column][0]
     assert found == pytest.approx(job[section][key])
 
 
@@ -312,22 +315,17 @@ def test_a_statistic_of_intervals_is_in_the_unit_of_its_quantity(tmp_path: Path)
     path = parquet(tmp_path / "m.parquet", READS)
     pd.read_parquet(path).assign(iops_max=9287, bandwidth_max_bytes_per_s=38_039_552).to_parquet(path)
     (row,) = read_executions(path).to_dict("records")
-    assert row[get("iops in intervals max").column] == 9287
-    assert row[get("bandwidth in intervals max").column] == pytest.approx(38.039552)
-    assert get("bandwidth in intervals max").from_unit("KiB/s") == pytest.approx(0.001024)
+    assert row[get_quantity("iops in intervals max").column] == 9287
+    assert row[get_quantity("bandwidth in intervals max").column] == pytest.approx(38.039552)
+    assert get_quantity("bandwidth in intervals max").from_unit("KiB/s") == pytest.approx(0.001024)
 
 
-@pytest.mark.parametrize("name", ["iops in intervals share", "share at depth", "block erase per request", "share"])
-def test_what_fio_and_twins_do_not_tell_is_no_quantity(name: str) -> None:
-    assert find(name) is None
-
-
-def test_a_counter_is_per_request_that_reached_the_drive(tmp_path: Path) -> None:
+def test_a_counter_is_divided_by_the_requests_that_reached_the_drive(tmp_path: Path) -> None:
     path = parquet(tmp_path / "m.parquet", MIXED)
     counters = {"read_commands": 150, "write_commands": 50, "block_erases": 20}
     pd.read_parquet(path).assign(**{f"counter_{name}": n for name, n in counters.items()}).to_parquet(path)
-    assert read_executions(path)[get("block erases per request").column].tolist() == [0.1]
+    assert read_executions(path)[get_quantity("block erases per request").column].tolist() == [0.1]
 
 
-def test_a_drive_that_counts_nothing_has_no_column_of_it(tmp_path: Path) -> None:
+def test_a_drive_without_counters_has_no_columns_of_counters(tmp_path: Path) -> None:
     assert not [name for name in executions(tmp_path, READS).columns if name.endswith("_per_request")]

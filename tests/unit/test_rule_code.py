@@ -1,4 +1,4 @@
-"""What a script or notebook rests on: our files, derived from direct and indirect imports, and compiled parts."""
+"""The files and compiled parts that scripts, notebooks and modules depend on, derived from imports."""
 
 import json
 import os
@@ -10,13 +10,13 @@ from support import ROOT
 from iopatterns.workflow import rule_code
 
 SCRIPTS = sorted((ROOT / "workflow/scripts").glob("*.py"))
-# Of studies: what is in no rule rests on nothing
+# Only notebooks of studies: no rule executes other notebooks
 NOTEBOOKS = sorted(ROOT / f"notebooks/{study.stem}.ipynb" for study in (ROOT / "config/studies").glob("*.yaml"))
 ABLATION = {"ablate.py", "ablate_mechanism.py"}
 CAPTURE = {"capture.py", "record.py"}
 
 
-def behind(*files: Path) -> list[str]:
+def dependencies(*files: Path) -> list[str]:
     return rule_code.dependencies_of(ROOT, *(str(file.relative_to(ROOT)) for file in files))
 
 
@@ -34,7 +34,7 @@ def script(folder: Path, code: str) -> list[str]:
 
 @pytest.fixture
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
-    """What the build has installed, as files of this test's own."""
+    """Return copies of the installed compiled parts that a test may change."""
     copies = {name: tmp_path / "built" / path.name for name, path in rule_code._native_parts().items()}
     (tmp_path / "built").mkdir()
     for copy in copies.values():
@@ -44,10 +44,10 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
 
 
 def changed_by(parts: dict[str, Path], *of: str) -> set[str]:
-    """Return which compiled parts change the sum of those that something rests on."""
+    """Return the names of the compiled parts that change the checksum of some scripts and modules."""
     found, before = set(), rule_code.native_checksum(ROOT, *of)
     for name, part in parts.items():
-        part.write_bytes(b"built anew")
+        part.write_bytes(b"another build")
         if rule_code.native_checksum(ROOT, *of) != before:
             found.add(name)
         part.write_bytes(b"as built")
@@ -56,15 +56,10 @@ def changed_by(parts: dict[str, Path], *of: str) -> set[str]:
 
 
 @pytest.mark.parametrize("file", [*SCRIPTS, *NOTEBOOKS], ids=lambda file: file.name)
-def test_every_file_behind_a_script_or_notebook_is_there(file: Path) -> None:
-    found = behind(file)
+def test_every_dependency_of_a_script_or_notebook_exists(file: Path) -> None:
+    found = dependencies(file)
     assert found == sorted(set(found))
     assert all((ROOT / path).is_file() for path in found)
-
-
-def test_what_decides_that_an_execution_stands_apart_is_behind_each_study() -> None:
-    for file in NOTEBOOKS:
-        assert "src/iopatterns/measuring/steadiness.py" in behind(file)
 
 
 @pytest.mark.parametrize(
@@ -77,60 +72,56 @@ def test_what_decides_that_an_execution_stands_apart_is_behind_each_study() -> N
         ("workflow/report.py", {"report.py"}, False),
     ],
 )
-def test_exactly_those_rest_on_a_module_that_import_it(module: str, scripts: set[str], all_notebooks: bool) -> None:
-    resting = {file.name for file in [*SCRIPTS, *NOTEBOOKS] if f"src/iopatterns/{module}" in behind(file)}
-    scripts = scripts | {"twin_of.py"}  # which measures, judges steadiness and makes a report of its own
-    assert resting == scripts | ({file.name for file in NOTEBOOKS} if all_notebooks else set())
+def test_exactly_the_importing_scripts_depend_on_a_module(module: str, scripts: set[str], all_notebooks: bool) -> None:
+    depending = {file.name for file in [*SCRIPTS, *NOTEBOOKS] if f"src/iopatterns/{module}" in dependencies(file)}
+    scripts = scripts | {"twin_of.py"}  # it measures, judges steadiness and makes a report
+    assert depending == scripts | ({file.name for file in NOTEBOOKS} if all_notebooks else set())
 
 
-def test_what_is_imported_by_what_is_imported_is_behind_a_script(tmp_path: Path) -> None:
-    found = script(tmp_path, "from iopatterns.judging.claims import Judge")
-    assert {"src/iopatterns/judging/claims.py", "src/iopatterns/judging/formulas.py"} <= set(found)
-    assert "src/iopatterns/base/errors.py" in found  # claims -> formulas -> errors
-    assert "src/iopatterns/analysis/plots.py" not in found
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        # claims -> formulas -> errors
+        ("from iopatterns.judging.claims import Judge", {"judging/claims.py", "judging/formulas.py", "base/errors.py"}),
+        ("from iopatterns.base import units", {"base/units.py"}),
+        ("from iopatterns.analysis import plots", {"analysis/plots.mplstyle"}),
+    ],
+)
+def test_indirect_imports_and_data_files_of_modules_are_found(code: str, expected: set[str], tmp_path: Path) -> None:
+    assert {f"src/iopatterns/{file}" for file in expected} <= set(script(tmp_path, code))
 
 
-def test_an_import_within_a_function_counts(tmp_path: Path) -> None:
-    found = script(tmp_path, "def f():\n    import iopatterns.base.units\n")
-    assert found == ["src/iopatterns/__init__.py", "src/iopatterns/base/__init__.py", "src/iopatterns/base/units.py"]
+@pytest.mark.parametrize(
+    ("code", "files"),
+    [
+        ("def f():\n    import iopatterns.base.units\n", ["__init__.py", "base/__init__.py", "base/units.py"]),
+        ("import json, numpy", []),
+    ],
+)
+def test_imports_in_functions_count_and_other_packages_do_not(code: str, files: list[str], tmp_path: Path) -> None:
+    assert script(tmp_path, code) == [f"src/iopatterns/{file}" for file in files]
 
 
-def test_a_module_out_of_a_package_is_found(tmp_path: Path) -> None:
-    assert "src/iopatterns/base/units.py" in script(tmp_path, "from iopatterns.base import units")
-
-
-def test_data_that_bear_a_module_s_name_lie_behind_it(tmp_path: Path) -> None:
-    found = script(tmp_path, "from iopatterns.analysis import plots")
-    assert "src/iopatterns/analysis/plots.mplstyle" in found
-
-
-def test_nothing_of_other_packages_is_behind_a_script(tmp_path: Path) -> None:
-    assert script(tmp_path, "import json, numpy") == []
-
-
-def test_a_module_is_behind_itself_with_all_that_it_imports() -> None:
+def test_a_named_module_or_package_is_included_with_its_imports() -> None:
     found = rule_code.dependencies_of(ROOT, "iopatterns.twin.fitting")
     assert {"src/iopatterns/twin/fitting.py", "src/iopatterns/twin/streams.py"} <= set(found)
     assert "src/iopatterns/twin/linux.py" not in found
     assert rule_code.dependencies_of(ROOT, "iopatterns.twin.fitting", "workflow/scripts/record.py") == sorted(
-        {*found, *behind(ROOT / "workflow/scripts/record.py")}
+        {*found, *dependencies(ROOT / "workflow/scripts/record.py")}
     )
+    package = rule_code.dependencies_of(ROOT, "iopatterns.calls")
+    assert {f"src/iopatterns/calls/{name}.py" for name in ("__init__", "texts", "dxt")} <= set(package)
 
 
-def test_a_package_has_its_modules_behind_it_that_it_imports() -> None:
-    found = rule_code.dependencies_of(ROOT, "iopatterns.calls")
-    assert {f"src/iopatterns/calls/{name}.py" for name in ("__init__", "texts", "dxt")} <= set(found)
-
-
-def test_a_module_that_there_is_not_is_refused() -> None:
+def test_an_unknown_module_is_refused() -> None:
     with pytest.raises(ValueError, match=r"There is no module iopatterns\.twin\.fiting\."):
         rule_code.dependencies_of(ROOT, "iopatterns.twin.fiting")
 
 
-def test_a_part_that_is_built_anew_counts_where_it_is_imported_or_named(parts: dict[str, Path]) -> None:
+def test_the_checksum_changes_with_parts_that_code_imports_or_names(parts: dict[str, Path]) -> None:
     assert {"iopatterns._twin", "twin_linux_machine", "libtwin_preload.so"} <= parts.keys()
     assert changed_by(parts, "workflow/scripts/record.py") == parts.keys()
-    # it asks the drive itself; programs that run on a drive it names, but runs none
+    # fitting uses the native module, and names the library of the programs that it does not run
     assert changed_by(parts, "iopatterns.twin.fitting") == {"iopatterns._twin", "libtwin_preload.so"}
     assert changed_by(parts, "workflow/scripts/ablate_mechanism.py") == {"iopatterns._twin", "libtwin_preload.so"}
     assert changed_by(parts, "iopatterns.calls") == set()
@@ -141,7 +132,7 @@ def test_the_native_checksum_is_a_parameter_of_rules_that_a_default_run_does_not
     assert {name for name, text in rules.items() if "native_checksum(" in text} == {"ablate", "calibrate", "capture"}
 
 
-def test_a_part_that_is_built_to_the_same_bytes_changes_nothing(parts: dict[str, Path]) -> None:
+def test_another_build_with_the_same_bytes_keeps_the_checksum(parts: dict[str, Path]) -> None:
     before = rule_code.native_checksum(ROOT, "workflow/scripts/record.py")
     for part in parts.values():
         part.write_bytes(part.read_bytes())
@@ -149,7 +140,7 @@ def test_a_part_that_is_built_to_the_same_bytes_changes_nothing(parts: dict[str,
     assert rule_code.native_checksum(ROOT, "workflow/scripts/record.py") == before
 
 
-def test_of_a_notebook_the_code_cells_alone_count(tmp_path: Path) -> None:
+def test_only_the_code_cells_of_a_notebook_count(tmp_path: Path) -> None:
     path = notebook(tmp_path, ("markdown", "import iopatterns.base.units"), ("code", "import iopatterns.base.signals"))
     (tmp_path / "src").symlink_to(ROOT / "src")
     found = rule_code.dependencies_of(tmp_path, path.name)

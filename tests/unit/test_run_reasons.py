@@ -1,56 +1,50 @@
-"""Why a run measures: what is new, what has changed, what lacks repetitions."""
+"""Reasons for measuring: new cells, changed cells, and missing repetitions."""
 
 import json
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from support import ROOT, Project, copy_project
+from support import ROOT, Project
 
 from iopatterns.configuration import grid
-from iopatterns.raw.sidecars import sidecar_path
+from iopatterns.raw.metadata_files import metadata_path
 from iopatterns.workflow import run_reasons
-from iopatterns.workflow.planned_cells import RAW, load
+from iopatterns.workflow.planned_cells import RAW_FOLDER, load_cells
 
 STUDIES = sorted(path.stem for path in (ROOT / "config/studies").glob("*.yaml"))
 DRIVES = yaml.safe_load((ROOT / "config/config.yaml").read_text())["drives"]
 STUDY = "config/studies/tiny.yaml"
 
 
-@pytest.fixture
-def project(disk_folder: Path) -> Project:
-    return copy_project(disk_folder / "project")
-
-
 def store(project: Project, cells: Iterable[grid.Cell]) -> None:
-    """Have the first raw file of some cells, as it was measured; the last cell has the latest."""
+    """Write the first raw file of some cells with its metadata; the last cell gets the latest time."""
     for second, cell in enumerate(cells, start=1):
-        raw = project.root / RAW / cell.folder / "01.json"
+        raw = project.root / RAW_FOLDER / cell.folder / "01.json"
         raw.parent.mkdir(parents=True, exist_ok=True)
         raw.touch()
-        sidecar_path(raw).write_text(json.dumps({"specification": cell.specification}))
+        metadata_path(raw).write_text(json.dumps({"specification": cell.specification}))
         os.utime(raw.parent, (second, second))
 
 
 def reasons(project: Project, **values: Any) -> list[str]:
-    cells = load(project.root, values)
+    cells = load_cells(project.root, values)
     unfinished = [cell for study in cells.studies for cell in cells.unfinished(cells.of_study(study))]
-    return [line for line in run_reasons.lines(cells, unfinished) if not line.startswith("Measuring ")]
+    return [line for line in run_reasons.measuring_reasons(cells, unfinished) if not line.startswith("Measuring ")]
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_changed_seed_is_the_reason_in_every_study(project: Project, order: int) -> None:
-    """The same points are measured with other runtimes too, by the study itself and for a quick look."""
+    # the same points are also stored with another runtime and file size
     project.edit("config/config.yaml", drives=DRIVES, studies=STUDIES, runtime="1 s", file_size="1 GiB")
     for quick in ({"runtime": "500 ms", "file_size": "512 MiB"}, {}):
-        cells = load(project.root, quick)
+        cells = load_cells(project.root, quick)
         store(project, [cell for study in STUDIES for cell in cells.of_study(study)[::order]])
-    told = reasons(project, seed=1)
-    assert [line.partition(": ")[0] for line in told] == STUDIES
-    assert [line for line in told if not line.endswith(" changed: seed")] == []
+    lines = reasons(project, seed=1)
+    assert [line.partition(": ")[0] for line in lines] == STUDIES
+    assert [line for line in lines if not line.endswith(" changed: seed")] == []
 
 
 @pytest.mark.parametrize(
@@ -62,41 +56,40 @@ def test_a_changed_seed_is_the_reason_in_every_study(project: Project, order: in
     ],
 )
 def test_changed_values_of_the_configuration_are_named(project: Project, changes: dict[str, Any], reason: str) -> None:
-    before = load(project.root, {"drives": ["c400"]})
+    before = load_cells(project.root, {"drives": ["c400"]})
     store(project, before.of_study("tiny"))
     assert f"tiny: {reason}" in reasons(project, drives=["c400"], **changes)
 
 
-def test_a_changed_parameter_of_a_twin_is_named_and_not_the_digest_that_follows(project: Project) -> None:
+def test_a_changed_parameter_of_a_simulated_drive_is_named_without_its_digest(project: Project) -> None:
     entry = {"kind": "twin", "model": "c400"}
     project.edit("config/drives.yaml", mine=entry)
-    store(project, load(project.root, {"drives": ["mine"]}).of_study("tiny"))
+    store(project, load_cells(project.root, {"drives": ["mine"]}).of_study("tiny"))
     project.edit("config/drives.yaml", mine={**entry, "set": {"flash.channels": 2}})
     assert "tiny: 8 cells changed: parameters under set of the twin" in reasons(project, drives=["mine"])
 
 
-def test_a_part_of_the_file_that_follows_from_its_size_is_no_reason(project: Project) -> None:
+def test_a_level_that_depends_on_the_file_size_is_no_reason(project: Project) -> None:
     study = yaml.safe_load((project.root / STUDY).read_text())
     body = {"regions": 4, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [1, 4]}}
     project.edit(STUDY, experiments={**study["experiments"], "parts": body})
-    store(project, load(project.root, {"drives": ["scratch"]}).of_study("tiny"))
+    store(project, load_cells(project.root, {"drives": ["scratch"]}).of_study("tiny"))
     (line,) = reasons(project, drives=["scratch"], file_size="32 MiB")
     assert line == "tiny: 10 cells changed: file_size"
 
 
-def test_a_cell_beside_one_that_is_still_planned_is_new(project: Project) -> None:
-    """An experiment with a longer runtime changes nothing about the cells of another experiment."""
-    store(project, load(project.root, {"drives": ["c400"]}).of_study("tiny"))
+def test_a_cell_with_the_levels_of_a_planned_cell_is_new(project: Project) -> None:
+    store(project, load_cells(project.root, {"drives": ["c400"]}).of_study("tiny"))
     study = yaml.safe_load((project.root / STUDY).read_text())
     longer = {"drives": ["c400"], "runtime": "5 s", "vary": {"rw": ["read"], "bs": ["4k"]}}
     project.edit(STUDY, experiments={**study["experiments"], "longer": longer})
-    cells = load(project.root, {"drives": ["c400"]})
-    told = run_reasons.lines(cells, cells.of_study("tiny")[-1:])
-    assert told[-1] == "tiny: 1 cell new"
+    cells = load_cells(project.root, {"drives": ["c400"]})
+    lines = run_reasons.measuring_reasons(cells, cells.of_study("tiny")[-1:])
+    assert lines[-1] == "tiny: 1 cell new"
 
 
-def test_a_metadata_file_that_cannot_be_read_leaves_the_keys_out(project: Project) -> None:
-    store(project, load(project.root, {"drives": ["c400"]}).of_study("tiny"))
-    for metadata in (project.root / RAW).glob("*/*/*/*.sidecar.json"):
+def test_without_readable_metadata_changed_keys_are_not_named(project: Project) -> None:
+    store(project, load_cells(project.root, {"drives": ["c400"]}).of_study("tiny"))
+    for metadata in (project.root / RAW_FOLDER).glob("*/*/*/*.sidecar.json"):
         metadata.write_text("[]")
     assert "tiny: 8 cells changed" in reasons(project, drives=["c400"], seed=2)

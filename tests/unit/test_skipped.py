@@ -1,4 +1,4 @@
-"""Facts about the summary of skipped tests: it names the line that would enable them."""
+"""The summary of skipped tests names the command that would enable them."""
 
 import shutil
 
@@ -8,7 +8,7 @@ from skipped import PACKAGES, packages_of, summary
 from support import ROOT
 
 
-def test_tests_without_a_guest_are_counted_with_the_line_that_enables_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_without_a_guest_are_counted_with_the_command_that_enables_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(GuestUnavailableError) as caught:
         prepare()
@@ -39,15 +39,12 @@ def test_a_reason_names_its_packages(reason: str, packages: list[str]) -> None:
     assert packages_of(reason) == packages
 
 
-def test_what_no_package_enables_is_told_as_it_is() -> None:
+def test_other_reasons_are_counted_unchanged() -> None:
     assert summary(["this kernel offers no mq-deadline"] * 2) == ["2 × this kernel offers no mq-deadline"]
-
-
-def test_nothing_skipped_says_nothing() -> None:
     assert summary([]) == []
 
 
-def test_every_package_named_is_one_that_the_option_installs() -> None:
+def test_reproduce_sh_test_all_installs_each_named_package() -> None:
     lines = (ROOT / "envs/apt-tests.txt").read_text(encoding="utf-8").splitlines()
     listed = {line.split()[0] for line in lines if line and not line.startswith("#")}
     assert set(PACKAGES.values()) == listed

@@ -1,4 +1,4 @@
-"""Steady state, outliers and levels: what the definitions say, and what no definition would call doubtful."""
+"""Steady state, outliers and two levels, according to their definitions."""
 
 import statistics
 
@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iopatterns.measuring.steadiness import doubts, has_two_levels, is_steady, of_rounds, outliers, steadiness
+from iopatterns.measuring.steadiness import (
+    has_two_levels,
+    is_steady,
+    outliers,
+    steadiness,
+    steadiness_doubts,
+    steadiness_of_summary,
+)
 
 
 def test_equal_rounds_are_steady() -> None:
@@ -28,33 +35,29 @@ def test_the_limits_are_those_of_the_specification() -> None:
 
 def test_only_the_last_five_rounds_count() -> None:
     assert steadiness([1.0, 1000.0, *[100.0] * 5]).steady  # type: ignore[union-attr]
+    assert steadiness([100.0] * 4) is None
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=5, max_size=5))
-def test_rounds_without_their_order_are_never_called_steady_where_the_order_says_otherwise(values: list[float]) -> None:
+def test_a_summary_is_steady_only_if_the_rounds_are(values: list[float]) -> None:
     known = steadiness(values)
-    told = of_rounds(min(values), max(values), statistics.fmean(values), statistics.stdev(values), 5)
+    summary = steadiness_of_summary(min(values), max(values), statistics.fmean(values), statistics.stdev(values), 5)
     assert known is not None
-    assert told is not None
-    assert told.excursion == pytest.approx(known.excursion)
-    assert told.rise >= abs(known.rise) - 1e-6
-    assert known.steady or not told.steady
+    assert summary is not None
+    assert summary.excursion == pytest.approx(known.excursion)
+    assert summary.rise >= abs(known.rise) - 1e-6
+    assert known.steady or not summary.steady
 
 
-def test_the_rise_of_a_straight_line_is_found_without_its_order() -> None:
-    rising = [95, 97.5, 100, 102.5, 105]
-    told = of_rounds(95, 105, 100, statistics.stdev(rising), 5)
-    assert told is not None
-    assert told.rise == pytest.approx(0.10)
+def test_the_rise_in_a_summary_is_exact_for_a_straight_line() -> None:
+    summary = steadiness_of_summary(95, 105, 100, statistics.stdev([95, 97.5, 100, 102.5, 105]), 5)
+    assert summary is not None
+    assert summary.rise == pytest.approx(0.10)
 
 
-def test_four_rounds_say_nothing() -> None:
-    assert of_rounds(100, 100, 100, 0, 4) is None
-    assert of_rounds(0, 0, 0, 0, 5) is None
-
-
-def test_fewer_rounds_say_nothing() -> None:
-    assert steadiness([100.0] * 4) is None
+def test_too_few_rounds_or_a_mean_of_zero_have_no_steadiness() -> None:
+    assert steadiness_of_summary(100, 100, 100, 0, 4) is None
+    assert steadiness_of_summary(0, 0, 0, 0, 5) is None
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=5, max_size=20), st.floats(0.1, 1000))
@@ -66,29 +69,32 @@ def test_steadiness_does_not_depend_on_the_unit(values: list[float], factor: flo
     assert one.rise == pytest.approx(other.rise, rel=1e-6, abs=1e-6)
 
 
-def test_a_value_that_stands_apart_is_found() -> None:
-    assert outliers([100, 101, 99, 100, 102, 100, 250, 98, 101, 100]) == [6]
+@pytest.mark.parametrize(
+    ("values", "indices"),
+    [
+        ([100, 101, 99, 100, 102, 100, 250, 98, 101, 100], [6]),
+        ([100, 104, 97, 101, 95, 103, 99, 106, 94, 100], []),
+    ],
+)
+def test_only_distant_values_are_outliers(values: list[float], indices: list[int]) -> None:
+    assert outliers(values) == indices
 
 
-def test_values_of_a_usual_spread_have_no_outliers() -> None:
-    assert outliers([100, 104, 97, 101, 95, 103, 99, 106, 94, 100]) == []
-
-
-def test_two_levels_are_told_from_one_and_from_a_single_outlier() -> None:
+def test_two_levels_differ_from_one_level_and_from_an_outlier() -> None:
     assert has_two_levels([100, 101, 99, 100, 200, 201, 199, 200, 100, 200])
     assert not has_two_levels([100, 104, 97, 101, 95, 103, 99, 106, 94, 100])
     assert not has_two_levels([100, 101, 99, 100, 100, 101, 99, 100, 100, 200])
 
 
-def test_executions_that_are_alike_raise_no_doubt() -> None:
-    assert doubts([100.0] * 10) == []
-
-
-def test_doubts_are_told_in_words() -> None:
-    assert doubts([100, 101, 99, 100, 100, 101, 60, 140, 60, 140]) == [
-        "not in a steady state",
-        "outliers among the executions",
-    ]
+@pytest.mark.parametrize(
+    ("values", "doubts"),
+    [
+        ([100.0] * 10, []),
+        ([100, 101, 99, 100, 100, 101, 60, 140, 60, 140], ["not in a steady state", "outliers among the executions"]),
+    ],
+)
+def test_doubts_are_texts(values: list[float], doubts: list[str]) -> None:
+    assert steadiness_doubts(values) == doubts
 
 
 def rows(least: list[int], most: list[int], mean: list[float], deviation: list[float], samples: int) -> pd.DataFrame:
@@ -103,17 +109,17 @@ def rows(least: list[int], most: list[int], mean: list[float], deviation: list[f
     )
 
 
-def test_an_execution_is_steady_or_not_by_all_of_its_directions() -> None:
+def test_a_repetition_is_steady_if_all_its_directions_are() -> None:
     assert is_steady(rows([990, 480], [1010, 520], [1000, 500], [8, 16], 5)) is True
     assert is_steady(rows([990, 250], [1010, 750], [1000, 500], [8, 200], 5)) is False
 
 
-def test_of_an_execution_with_fewer_rounds_nothing_is_known() -> None:
+def test_with_too_few_rounds_it_is_unknown() -> None:
     assert is_steady(rows([990], [1010], [1000], [8], 3)) is None
     assert is_steady(rows([0], [0], [0], [0], 0)) is None
 
 
-def test_of_jobs_that_fio_reports_as_one_each_has_its_rounds() -> None:
+def test_grouped_jobs_have_the_rounds_of_one_job() -> None:
     together = rows([38_314], [38_703], [38_503.4], [37.6], 20).assign(numjobs=4, group_reporting=1)
     assert is_steady(together) is True
     assert is_steady(together.assign(iops_samples=16)) is None

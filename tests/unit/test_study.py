@@ -1,22 +1,18 @@
-"""Facts about what a study's notebook works with, on the recorded measurement."""
+"""Give notebooks the repetitions, summaries and published values of a recorded measurement."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import yaml
 from recorded import TINY
 from support import FIXTURE, FIXTURE_GRID, ROOT, recorded_file
 
-from iopatterns.analysis.quantities import QuantityError, read_executions
-from iopatterns.analysis.statistics import Method, interval
-from iopatterns.analysis.tables import write_numbers
+from iopatterns.analysis.statistics import Method, mean_interval
 from iopatterns.configuration.sources import VALUE_COLUMNS
-from iopatterns.study import BANDWIDTH, AnalysisError, Study
+from iopatterns.study import AnalysisError, Study
 
 RAW, STEPS, REFUSERS = TINY.raw, TINY.steps, ["c400", "ssdsc2kg480g7"]
 study, only, asks, mean_of = TINY.study, TINY.only, TINY.asks, TINY.mean_of
@@ -25,101 +21,79 @@ study, only, asks, mean_of = TINY.study, TINY.only, TINY.asks, TINY.mean_of
 # ---- Experiments and drives
 
 
-def test_experiments_are_those_of_the_study_s_configuration() -> None:
+def test_experiments_are_the_configured_ones_and_begin_with_the_initial_one() -> None:
     content = yaml.safe_load((FIXTURE / FIXTURE_GRID).read_text(encoding="utf-8"))
     assert sorted(study().experiments) == sorted(content["experiments"])
-
-
-def test_experiments_begin_with_the_initial_one() -> None:
     assert study().experiments[0] == "initial"
 
 
-def test_an_experiment_whose_settings_no_drive_took_was_run_all_the_same() -> None:
+def test_an_experiment_whose_settings_all_drives_refused_is_listed() -> None:
     steps = [step | {"experiments": ["forbidden"]} for step in STEPS if not step["measured"]]
     assert replace(study(), steps=steps).experiments[-1] == "forbidden"
 
 
-def test_kinds_tell_how_each_drive_was_measured() -> None:
-    assert study().kinds == {"c400": "twin", "ssdsc2kg480g7": "twin"}
-
-
-def test_bandwidth_is_in_megabytes_per_second() -> None:
-    assert study().executions[BANDWIDTH].to_list() == pytest.approx(RAW["mb"].to_list())
-
-
-def test_overview_counts_cells_and_executions_of_each_experiment_and_drive() -> None:
-    table = study().overview().set_index(["experiment", "drive"])
+def test_the_overview_counts_cells_and_repetitions_of_each_experiment_and_drive() -> None:
+    overview = study().overview()
+    table = overview.set_index(["experiment", "drive"])
     assert list(table.loc["schedulers"].loc["c400"]) == [32, 320]
     assert list(table.loc["refusing"].loc["c400"]) == [4, 40]
+    counts = overview.groupby("experiment")["executions"].sum().to_dict()
+    assert counts == {name: len(asks(name)) for name in study().experiments}
 
 
-def test_overview_counts_a_cell_for_each_experiment_that_asks_for_it() -> None:
-    table = study().overview().groupby("experiment")["executions"].sum()
-    assert table.to_dict() == {name: len(asks(name)) for name in study().experiments}
-
-
-def test_the_executions_of_an_experiment_are_all_that_it_asks_for() -> None:
+def test_the_rows_of_an_experiment_are_all_its_repetitions() -> None:
     assert list(study().rows("toggle-wce").index) == list(asks("toggle-wce").index)
+    assert study().rows("size").empty  # a part of another experiment's name
 
 
-def test_an_experiment_is_not_taken_for_another_whose_name_holds_its_own() -> None:
-    assert study().rows("size").empty
-
-
-def test_executions_of_several_experiments_are_each_there_once() -> None:
+def test_the_rows_of_several_experiments_are_listed_once() -> None:
     both = study().rows("initial", "block-size")
     assert len(both) == 200
     assert not both.index.duplicated().any()
 
 
-def test_steps_are_those_of_the_experiments_asked_for() -> None:
+def test_tuning_steps_are_selected_by_experiment() -> None:
     assert study().tuned("refusing") == [step for step in STEPS if step["setting"] == "DRA"]
 
 
-def test_initial_drives_are_those_of_the_source_s_first_table() -> None:
-    assert study().drives("initial") == ["c400", "ssdsc2kg480g7"]
+@pytest.mark.parametrize(
+    ("experiments", "drives"),
+    [
+        (["initial"], ["c400", "ssdsc2kg480g7"]),
+        (["initial", "schedulers", "depth"], ["c400", "ssdsc2kg480g7"]),
+        (["refusing"], REFUSERS),
+        (["other"], []),
+    ],
+)
+def test_each_drive_of_the_experiments_is_listed_once(experiments: list[str], drives: list[str]) -> None:
+    assert study().drives(*experiments) == drives
 
 
-def test_drives_of_an_experiment_are_each_there_once() -> None:
-    assert study().drives("initial", "schedulers", "depth") == ["c400", "ssdsc2kg480g7"]
-
-
-def test_drives_that_refused_their_settings_belong_to_the_experiment() -> None:
-    assert study().drives("refusing") == REFUSERS
-
-
-def test_drives_without_any_execution_belong_to_the_experiment_whose_settings_they_refused() -> None:
+def test_a_drive_without_repetitions_belongs_to_the_experiment_that_it_refused() -> None:
     assert only("hard-disk").drives("refusing") == REFUSERS
 
 
-def test_an_experiment_that_was_not_run_has_no_drives() -> None:
-    assert study().drives("other") == []
-
-
-# ---- Why a drive was not measured
-
-
-def test_a_drive_that_refused_says_why_it_was_not_measured() -> None:
-    assert study().why_not("refusing", "ssdsc2kg480g7") == "ignored:\naccepted, but DRA still reads back as 0"
-
-
-def test_a_drive_of_which_nothing_is_known_was_not_measured() -> None:
-    assert study().why_not("refusing", "other") == "not measured"
+@pytest.mark.parametrize(
+    ("drive", "reason"),
+    [("ssdsc2kg480g7", "ignored:\naccepted, but DRA still reads back as 0"), ("other", "not measured")],
+)
+def test_a_drive_that_was_not_measured_has_a_reason(drive: str, reason: str) -> None:
+    assert study().why_not("refusing", drive) == reason
 
 
 # ---- Summaries
 
 
-def test_summary_has_one_row_per_cell() -> None:
+def test_a_summary_has_one_row_per_cell() -> None:
     assert len(study().summary("initial")) == 16
     assert len(study().summary("schedulers", ["set_scheduler"])) == 32
 
 
-def test_summary_recomputed_from_the_raw_executions_is_the_same() -> None:
+def test_a_summary_equals_a_computation_from_the_raw_table() -> None:
     rows = study().summary("initial")
     row = rows[(rows["drive"] == "c400") & (rows["rw"] == "randread") & (rows["bs_bytes"] == 28672)].iloc[0]
     cell = asks("initial").query("drive == 'c400' and rw == 'randread' and bs_bytes == 28672")
-    low, high, method = interval(cell["mb"].to_list())
+    low, high, method = mean_interval(cell["mb"].to_list())
     assert row[["mean", "low", "high"]].to_list() == pytest.approx([cell["mb"].mean(), low, high])
     assert row[["executions", "method", "iodepth_reached"]].to_list() == [10, method, cell["iodepth_reached"].max()]
 
@@ -133,32 +107,25 @@ LEVELS = [
 
 
 @pytest.mark.parametrize(("experiment", "by"), LEVELS)
-def test_a_summary_that_would_average_over_two_cells_is_refused(experiment: str, by: str) -> None:
-    with pytest.raises(AnalysisError, match=f"'{experiment}': two cells share drive, rw, bs_bytes"):
+def test_a_summary_never_averages_over_two_cells(experiment: str, by: str) -> None:
+    with pytest.raises(AnalysisError, match=f"'{experiment}': two cells have the same drive, rw, bs_bytes"):
         study().summary(experiment)
-
-
-@pytest.mark.parametrize(("experiment", "by"), LEVELS)
-def test_a_summary_by_the_level_that_tells_cells_apart_averages_over_one_cell(experiment: str, by: str) -> None:
     assert set(study().summary(experiment, [by])["executions"]) == {10}
 
 
-def test_summary_of_an_experiment_without_executions_is_empty() -> None:
-    assert study().summary("other").empty
-
-
-def test_an_empty_summary_has_the_columns_of_any_other() -> None:
+def test_the_summary_of_an_experiment_without_repetitions_is_empty() -> None:
     full, empty = study().summary("toggle-wce", ["set_WCE"]), study().summary("other", ["set_WCE"])
+    assert empty.empty
     assert list(empty) == list(full)
 
 
-def test_summary_has_the_study_s_confidence_and_method() -> None:
+def test_a_summary_has_the_confidence_and_method_of_the_study() -> None:
     rows = study(0.9, "bca").summary("initial")
     assert set(rows["confidence"]) == {0.9}
     assert set(rows["method"]) == {"bca"}
 
 
-def test_ratios_are_random_over_sequential_of_each_drive_and_block_size() -> None:
+def test_ratios_divide_random_by_sequential_bandwidth() -> None:
     rows = study().ratios("initial").set_index(["drive", "operation", "bs_bytes"])
     at = {"drive": "c400", "bs_bytes": 4096}
     expected = mean_of("initial", rw="randread", **at) / mean_of("initial", rw="read", **at)
@@ -169,49 +136,39 @@ def test_ratios_are_random_over_sequential_of_each_drive_and_block_size() -> Non
 # ---- Published values
 
 
-def test_published_values_of_an_experiment_are_those_marked_so() -> None:
-    rows = study().published("initial")
-    assert len(rows) == 16
-    assert set(rows["experiment"]) == {"initial"}
+@pytest.mark.parametrize(
+    ("drive", "rw", "count"),
+    [
+        (None, None, 16),
+        ("c400", None, 8),
+        (None, ["write", "randwrite"], 8),
+        ("c400", ["randread"], 2),
+        ("other", None, 0),
+    ],
+)
+def test_published_values_are_selected_by_drive_and_workload(
+    drive: str | None, rw: list[str] | None, count: int
+) -> None:
+    rows = study().published("initial", drive, rw)
+    assert len(rows) == count
+    assert set(rows["experiment"]) <= {"initial"}
+    assert drive is None or set(rows["drive_key"]) <= {drive}
+    assert rw is None or set(rows["rw"]) <= set(rw)
 
 
-def test_published_values_are_selected_by_drive() -> None:
-    rows = study().published("initial", "c400")
-    assert len(rows) == 8
-    assert set(rows["drive_key"]) == {"c400"}
-
-
-def test_published_values_are_selected_by_workload() -> None:
-    rows = study().published("initial", rw=["write", "randwrite"])
-    assert len(rows) == 8
-    assert set(rows["rw"]) == {"write", "randwrite"}
-
-
-def test_published_values_are_selected_by_drive_and_workload_together() -> None:
-    rows = study().published("initial", "c400", ["randread"])
-    assert rows["value"].to_list() == [25.3, 75]
-
-
-def test_published_values_of_a_drive_that_the_source_does_not_have_are_none() -> None:
-    assert study().published("initial", "other").empty
-
-
-def test_published_values_over_jobs_have_the_number_of_jobs() -> None:
+def test_published_values_have_columns_for_their_conditions() -> None:
     assert study().published("concurrency")["numjobs"].to_list() == [16, 16]
 
 
-def test_values_of_no_experiment_have_no_class() -> None:
+def test_values_that_no_twin_measured_have_no_class(tmp_path: Path) -> None:
     values = study().values
     assert set(values[values["experiment"] == ""]["use"]) == {""}
-
-
-def test_values_of_a_drive_that_was_measured_as_a_file_have_no_class(
-    tmp_path: Path,
-) -> None:
     RAW.assign(drive_kind="file").drop(columns="mb").to_parquet(tmp_path / "m.parquet")
-    tuning, published = recorded_file("tiny", "tuning.json"), FIXTURE / "data/published/tiny"
     found = Study.load(
-        measurements=tmp_path / "m.parquet", tuning=tuning, published=published, twins=ROOT / "data/twins"
+        measurements=tmp_path / "m.parquet",
+        tuning=recorded_file("tiny", "tuning.json"),
+        published=FIXTURE / "data/published/tiny",
+        twins=ROOT / "data/twins",
     )
     assert set(found.values["use"]) == {""}
 
@@ -219,11 +176,16 @@ def test_values_of_a_drive_that_was_measured_as_a_file_have_no_class(
 # ---- Facts for the report
 
 
-def test_facts_name_the_drives_of_each_experiment() -> None:
-    assert study().facts()["experiments"] == {name: study().drives(name) for name in study().experiments}
+def test_facts_have_the_drives_of_each_experiment_and_the_range_of_repetitions() -> None:
+    facts = study().facts()
+    assert facts["experiments"] == {name: study().drives(name) for name in study().experiments}
+    found = facts["executions"]
+    assert (found["per_cell_smallest"], found["per_cell_largest"]) == (10, 10)
+    values = RAW.groupby(["drive", "cell"])["mb"]
+    assert found["cv_largest_percent"] == pytest.approx(100 * (values.std() / values.mean()).max())
 
 
-def test_each_setting_that_was_not_taken_is_left_out_once() -> None:
+def test_each_setting_that_is_not_in_effect_is_listed_once() -> None:
     keys = ("drive", "setting", "wanted", "outcome")
     found = [tuple(step[key] for key in keys) for step in study().facts()["left_out"]]
     assert found == [
@@ -232,24 +194,13 @@ def test_each_setting_that_was_not_taken_is_left_out_once() -> None:
     ]
 
 
-def test_facts_count_the_executions_of_a_cell() -> None:
-    found = study().facts()["executions"]
-    assert (found["per_cell_smallest"], found["per_cell_largest"]) == (10, 10)
-
-
-def test_the_largest_variation_is_that_of_the_most_varied_cell() -> None:
-    values = RAW.groupby(["drive", "cell"])["mb"]
-    expected = 100 * (values.std() / values.mean()).max()
-    assert study().facts()["executions"]["cv_largest_percent"] == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(("method", "name"), [("t", "Student’s t"), ("bca", "BCa bootstrap")])
 def test_facts_name_the_method_of_the_intervals(method: Method, name: str) -> None:
     some = replace(only("c400"), method=method)
     assert some.facts()["interval"] == {"confidence_percent": 95, "method": name}
 
 
-def test_twins_raise_no_doubts() -> None:
+def test_twins_have_no_doubts() -> None:
     assert study().doubts() == []
 
 
@@ -262,7 +213,7 @@ def test_doubts_about_a_real_drive_are_counted_by_cell() -> None:
     assert found == {"drive": "mydisk", "doubt": "not in a steady state", "cells": 1, "of": rows["cell"].nunique()}
 
 
-def test_cells_are_steady_where_each_execution_was() -> None:
+def test_a_cell_is_steady_if_every_repetition_is() -> None:
     executions = study().executions
     rows = executions[executions["drive"] == "c400"].assign(steady=True).astype({"steady": "boolean"})
     first, second = rows["cell"].unique()[:2]
@@ -280,10 +231,16 @@ def test_cells_are_steady_where_each_execution_was() -> None:
 def mix(
     folder: Path, *lines: str, factors: dict[str, list[Any]] | None = None, options: dict[str, Any] | None = None
 ) -> Study:
-    """Return a study of one experiment, ``e``: reads, writes and a mix at each level of a factor, two executions each.
+    """Return a study with one experiment ``e``: reads, writes and a mix at each level of a factor.
 
-    At level number n (from 1) reads have n × 1000 IOPS and n ms, writes half as many and twice as long; the second
-    execution is a tenth faster. ``lines``: of the published values.
+    At the n-th level reads have n × 1000 IOPS and n ms, writes half the rate and twice the latency. The second of two
+    repetitions is a tenth faster.
+
+    Args:
+        folder: The folder for the files of the study.
+        lines: Rows of values.csv.
+        factors: The levels of one factor.
+        options: Further columns with their values.
     """
     ((factor, levels),) = (factors or {"iodepth": [1, 32]}).items()
     rows: list[dict[str, Any]] = []
@@ -345,7 +302,7 @@ def at(table: pd.DataFrame, **levels: Any) -> pd.Series:
         ("latency", "randrw", (1000 * 1 + 500 * 2) / 1500),
     ],
 )
-def test_a_summary_is_of_the_quantity_asked_for(tmp_path: Path, of: str, rw: str, expected: float) -> None:
+def test_a_summary_is_of_the_given_quantity(tmp_path: Path, of: str, rw: str, expected: float) -> None:
     row = at(mix(tmp_path).summary("e", ["iodepth"], of), rw=rw, iodepth=1)
     assert row["mean"] == pytest.approx(expected)
     assert row["executions"] == 2
@@ -356,33 +313,32 @@ def test_a_summary_leaves_out_cells_without_the_quantity(tmp_path: Path, of: str
     assert set(mix(tmp_path).summary("e", ["iodepth"], of)["rw"]) == {"read", "write", "randrw"} - {missing}
 
 
-def test_a_summary_of_an_unknown_quantity_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(QuantityError, match="did you mean 'latency'"):
-        mix(tmp_path).summary("e", ["iodepth"], "latncy")
-
-
 @pytest.mark.parametrize(
     ("by", "of", "missing"), [(["numjobs"], "iops", "numjobs"), (["iodepth"], "clat p7", "clat_p7_ms")]
 )
-def test_a_summary_of_what_no_execution_has_is_refused(tmp_path: Path, by: list[str], of: str, missing: str) -> None:
-    with pytest.raises(AnalysisError, match=f"experiment 'e': its executions have no column '{missing}'"):
+def test_a_summary_of_a_missing_column_is_refused(tmp_path: Path, by: list[str], of: str, missing: str) -> None:
+    with pytest.raises(AnalysisError, match=f"experiment 'e': the measurements have no column '{missing}'"):
         mix(tmp_path).summary("e", by, of)
 
 
 @pytest.mark.parametrize("factor", ["iodepth", "skip", "replay", "set_DRA", "blockalign"])
-def test_factors_are_the_columns_that_tell_cells_apart(tmp_path: Path, factor: str) -> None:
+def test_factors_are_columns_that_differ_between_cells(tmp_path: Path, factor: str) -> None:
     levels: list[Any] = ["write-read", "read-write"] if factor == "replay" else [0, 1]
     assert mix(tmp_path, factors={factor: levels}, options={"numjobs": 4}).factors("e") == [factor]
 
 
-def test_a_grid_of_workloads_and_block_sizes_alone_has_no_factors() -> None:
-    assert study().factors("block-size") == []
-    assert study().factors("initial") == []
-
-
-def test_the_factors_of_an_experiment_are_those_that_it_varies() -> None:
-    found = {name: study().factors(name) for name in ("schedulers", "concurrency", "toggle-wce")}
-    assert found == {"schedulers": ["set_scheduler"], "concurrency": ["numjobs"], "toggle-wce": ["set_WCE"]}
+@pytest.mark.parametrize(
+    ("experiment", "factors"),
+    [
+        ("block-size", []),
+        ("initial", []),
+        ("schedulers", ["set_scheduler"]),
+        ("concurrency", ["numjobs"]),
+        ("toggle-wce", ["set_WCE"]),
+    ],
+)
+def test_an_experiment_has_the_factors_that_it_varies(experiment: str, factors: list[str]) -> None:
+    assert study().factors(experiment) == factors
 
 
 TABLE = (
@@ -394,52 +350,44 @@ TABLE = (
 )
 
 
-def test_published_values_are_in_the_quantity_s_unit(tmp_path: Path) -> None:
-    assert mix(tmp_path, *TABLE).published("e", of="latency")["value"].tolist() == pytest.approx([1.05, 2.0])
-
-
-def test_published_values_are_of_the_quantity_asked_for_alone(tmp_path: Path) -> None:
+def test_published_values_are_converted_to_the_unit_of_the_quantity(tmp_path: Path) -> None:
     found = mix(tmp_path, *TABLE)
+    assert found.published("e", of="latency")["value"].tolist() == pytest.approx([1.05, 2.0])
     assert found.published("e", of="read iops")["id"].tolist() == ["c"]
     assert found.published("e").empty
-
-
-def test_published_values_keep_the_unit_of_the_source_in_what_was_loaded(tmp_path: Path) -> None:
-    found = mix(tmp_path, *TABLE)
-    found.published("e", of="latency")
     assert found.values["value"].tolist() == [1000, 1050, 0, 2, 7777]
 
 
-def test_measured_sets_quantities_and_published_values_side_by_side(tmp_path: Path) -> None:
+def test_a_comparison_has_measured_and_published_values(tmp_path: Path) -> None:
     table = mix(tmp_path, *TABLE).comparison("e", ["iodepth"], ["iops", "latency"])
     row = at(table, rw="read", iodepth=1)
     assert row[["study", "drive", "bs_bytes", "executions"]].tolist() == ["e", "d", 4096, 2]
     assert row[["iops_mean", "published_iops", "error_iops_percent"]].tolist() == pytest.approx([1050, 1000, 5])
     assert row[["latency_ms_mean", "published_latency_ms"]].tolist() == pytest.approx([1, 1.05])
     assert row["error_latency_ms_percent"] == pytest.approx(100 * (1 / 1.05 - 1))
-    low, high, method = interval([1000, 1100])
+    low, high, method = mean_interval([1000, 1100])
     assert row[["iops_low", "iops_high"]].tolist() == pytest.approx([low, high])
     assert row[["interval_method", "confidence", "use"]].tolist() == [method, 0.95, "independent"]
 
 
-def test_measured_leaves_missing_what_was_not_published(tmp_path: Path) -> None:
+def test_a_comparison_has_no_error_without_a_published_value(tmp_path: Path) -> None:
     table = mix(tmp_path, *TABLE).comparison("e", ["iodepth"], ["iops", "latency"])
     rest = table[(table["rw"] != "read") | (table["iodepth"] != 1)]
     assert rest["published_iops"].isna().all()
     assert rest["error_iops_percent"].isna().all()
-    assert at(rest, rw="randrw", iodepth=32)["use"] == "independent"  # of its latency
+    assert at(rest, rw="randrw", iodepth=32)["use"] == "independent"  # the class of its latency
     assert set(rest[rest["rw"] != "randrw"]["use"]) == {""}
 
 
 @pytest.mark.parametrize(("rw", "mean"), [("write", 0.0), ("read", 1050.0)])
-def test_measured_has_no_error_against_a_published_zero(tmp_path: Path, rw: str, mean: float) -> None:
+def test_a_comparison_has_no_error_for_a_published_zero(tmp_path: Path, rw: str, mean: float) -> None:
     found = mix(tmp_path, value_of("a", "read iops", rw, "iodepth=1", "0 IOPS"))
     row = at(found.comparison("e", ["iodepth"], ["read iops"]), rw=rw, iodepth=1)
     assert (row["read_iops_mean"], row["published_read_iops"]) == (pytest.approx(mean), 0)
     assert pd.isna(row["error_read_iops_percent"])
 
 
-def test_measured_has_cells_without_one_of_the_quantities(tmp_path: Path) -> None:
+def test_a_comparison_includes_cells_without_a_quantity(tmp_path: Path) -> None:
     table = mix(tmp_path).comparison("e", ["iodepth"], ["read latency", "write latency"])
     assert len(table) == 6
     assert table.set_index(["rw", "iodepth"])["read_latency_ms_mean"].isna().to_dict() == {
@@ -447,7 +395,7 @@ def test_measured_has_cells_without_one_of_the_quantities(tmp_path: Path) -> Non
     }
 
 
-def test_measured_goes_by_drive_workload_and_level(tmp_path: Path) -> None:
+def test_a_comparison_is_sorted_by_drive_workload_and_level(tmp_path: Path) -> None:
     table = mix(tmp_path, factors={"iodepth": [32, 4, 1]}).comparison("e", ["iodepth"], ["iops"])
     assert [*zip(table["rw"], table["iodepth"], strict=True)] == [
         (rw, depth) for rw in ("read", "write", "randrw") for depth in (1, 4, 32)
@@ -464,7 +412,7 @@ def test_measured_goes_by_drive_workload_and_level(tmp_path: Path) -> None:
         ("set_DRA", [1, 0], "DRA=1"),
     ],
 )
-def test_a_published_value_stands_at_its_level_of_any_factor(
+def test_a_published_value_belongs_to_its_level_of_any_factor(
     tmp_path: Path, factor: str, levels: list[Any], condition: str
 ) -> None:
     line = value_of("a", "iops", "read", condition, "1000 IOPS")
@@ -474,51 +422,28 @@ def test_a_published_value_stands_at_its_level_of_any_factor(
 
 
 @pytest.mark.parametrize("levels", [["write-read", "read-write"], [1, 2]], ids=["names", "numbers"])
-def test_a_published_value_that_names_no_level_stands_at_none(tmp_path: Path, levels: list[Any]) -> None:
+def test_a_published_value_without_a_level_belongs_to_no_level(tmp_path: Path, levels: list[Any]) -> None:
     factor = "replay" if isinstance(levels[0], str) else "numjobs"
     line = value_of("a", "iops", "read", "", "1000 IOPS")
     table = mix(tmp_path, line, factors={factor: levels}).comparison("e", [factor], ["iops"])
     assert table["published_iops"].isna().all()
 
 
-def test_measured_of_the_block_size_alone_is_that_of_no_factor() -> None:
-    alone, with_factor = (study().comparison("initial", by, ["bandwidth"]) for by in ([], ["bs_bytes"]))
-    pd.testing.assert_frame_equal(alone, with_factor)
-
-
-def test_measured_of_an_experiment_without_executions_is_empty() -> None:
+def test_the_comparison_of_an_experiment_without_repetitions_is_empty() -> None:
     assert study().comparison("other", [], ["iops"]).empty
 
 
-def test_the_quantities_of_an_experiment_are_those_that_its_source_published(tmp_path: Path) -> None:
+def test_an_experiment_has_the_published_quantities_or_else_rate_and_latency(tmp_path: Path) -> None:
     assert mix(tmp_path, *TABLE).quantities("e") == ["iops", "latency", "read iops"]
     assert study().quantities("initial") == ["bandwidth"]
-
-
-def test_an_experiment_of_which_nothing_was_published_shows_rate_and_latency() -> None:
     assert study().quantities("block-size") == ["iops", "latency"]
 
 
-def test_facts_are_told_of_a_grid_that_says_nothing_of_the_depth(tmp_path: Path) -> None:
-    facts = mix(tmp_path, factors={"numjobs": [1, 2]}).facts()
-    assert facts["executions"]["iodepth_asked"] == 1
+@pytest.mark.parametrize(("factors", "depth"), [({"numjobs": [1, 2]}, 1), ({"iodepth": [1, 32]}, 32)])
+def test_facts_have_the_largest_depth_that_was_requested(
+    tmp_path: Path, factors: dict[str, list[Any]], depth: int
+) -> None:
+    facts = mix(tmp_path, factors=factors).facts()
+    assert facts["executions"]["iodepth_asked"] == depth
     assert facts["experiments"] == {"e": ["d"]}
     assert facts["block_sizes"] == ["4 KiB"]
-
-
-def test_facts_tell_the_greatest_depth_that_was_asked_for(tmp_path: Path) -> None:
-    assert mix(tmp_path).facts()["executions"]["iodepth_asked"] == 32
-
-
-def test_what_was_measured_can_be_written_as_json_and_read_again(tmp_path: Path) -> None:
-    table = mix(tmp_path, *TABLE).comparison("e", ["iodepth"], ["iops"])
-    content = {"levels": table.to_dict("records")}
-    read = json.loads(write_numbers(content, tmp_path / "n.json").read_text(encoding="utf-8"))
-    assert [row["iops_mean"] for row in read["levels"]] == pytest.approx(table["iops_mean"].tolist())
-    assert read["levels"][-1]["published_iops"] is None
-
-
-def test_executions_are_those_of_the_measures(tmp_path: Path) -> None:
-    found = mix(tmp_path)
-    pd.testing.assert_frame_equal(found.executions, read_executions(tmp_path / "m.parquet"))
-    assert np.isfinite(found.executions["outstanding"]).all()

@@ -1,4 +1,4 @@
-"""Checks of a grid: what has no effect or cannot be measured is refused, with the line of the study's file."""
+"""Tests of the checks of a grid, and of the lines that they name."""
 
 import json
 from collections.abc import Iterator
@@ -20,9 +20,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def expanded(root: Path, study: str, *drives: str) -> list[grid.Cell]:
-    """Return the cells of a study with this text, on these drives."""
+    """Return the cells of a study with this text on the given drives."""
     (root / "config/studies/mine.yaml").write_text(study)
-    return list(grid.expand(config.load(root, {"studies": ["mine"], "drives": list(drives or ("c400",))}), "mine"))
+    return list(
+        grid.expand_grid(config.load_config(root, {"studies": ["mine"], "drives": list(drives or ("c400",))}), "mine")
+    )
 
 
 def refused(root: Path, study: str, *drives: str) -> str:
@@ -52,18 +54,17 @@ def one(vary: str = "bs: [4k]", engine: str = "libaio", direct: int = 1, more: s
 
 @pytest.mark.parametrize("engine", ["sync", "psync", "vsync", "pvsync", "pvsync2"])
 def test_a_varied_depth_of_a_synchronous_engine_is_refused(root: Path, engine: str) -> None:
-    told = refused(root, one("bs: [4k]\n      iodepth: [1, 8]", engine))
-
-    assert told.startswith("config/studies/mine.yaml:9: experiments.one: iodepth 8 has no effect")
-    assert "libaio" in told
-    assert "iodepth_has_no_effect" not in told
+    message = refused(root, one("bs: [4k]\n      iodepth: [1, 8]", engine))
+    assert message.startswith("config/studies/mine.yaml:9: experiments.one: iodepth 8 has no effect")
+    assert "libaio" in message
+    assert "iodepth_has_no_effect" not in message
 
 
 def test_a_fixed_depth_is_refused_unless_the_study_declares_it(root: Path) -> None:
     study = one(engine="psync", more="iodepth: 32")
-    told = refused(root, study)
-    assert told.startswith("config/studies/mine.yaml:2: experiments.one: iodepth 32 has no effect")
-    assert "`iodepth_has_no_effect: true`" in told
+    message = refused(root, study)
+    assert message.startswith("config/studies/mine.yaml:2: experiments.one: iodepth 32 has no effect")
+    assert "`iodepth_has_no_effect: true`" in message
     assert expanded(root, study + "iodepth_has_no_effect: true\n")
 
 
@@ -72,7 +73,7 @@ def test_a_declared_depth_must_not_vary(root: Path) -> None:
     assert "iodepth 8 has no effect" in refused(root, study)
 
 
-def test_fio_s_own_engine_counts_where_none_is_named(root: Path) -> None:
+def test_the_default_engine_of_fio_is_synchronous(root: Path) -> None:
     study = one(more="iodepth: 4").replace("ioengine: libaio, ", "")
     assert "synchronous ioengine psync" in refused(root, study)
 
@@ -80,11 +81,13 @@ def test_fio_s_own_engine_counts_where_none_is_named(root: Path) -> None:
 # ---- Engines
 
 
-def test_an_engine_that_no_simulated_drive_supports_is_refused_there_alone(root: Path) -> None:
+def test_an_engine_that_simulated_drives_do_not_support_is_allowed_on_real_drives(root: Path) -> None:
     study = one(engine="io_uring")
-    told = refused(root, study)
-    assert told.startswith("config/studies/mine.yaml:2: experiments.one: a simulated drive does not support ioengine")
-    assert told.endswith("and 'c400' is one. Use sync, psync, vsync, pvsync, pvsync2 or libaio.")
+    message = refused(root, study)
+    assert message.startswith(
+        "config/studies/mine.yaml:2: experiments.one: a simulated drive does not support ioengine"
+    )
+    assert message.endswith("and 'c400' is one. Use sync, psync, vsync, pvsync, pvsync2 or libaio.")
     assert {cell.drive for cell in expanded(root, study, "scratch")} == {"scratch"}
 
 
@@ -92,24 +95,22 @@ def test_an_engine_that_no_simulated_drive_supports_is_refused_there_alone(root:
 
 
 @pytest.mark.parametrize("option", ["size", "offset", "offset_increment", "bs", "blockalign", "skip"])
-def test_a_size_that_is_no_multiple_of_a_sector_is_refused(root: Path, option: str) -> None:
+def test_a_size_that_is_not_a_multiple_of_a_sector_is_refused(root: Path, option: str) -> None:
     vary = "bs: [4k, 700]" if option == "bs" else f"bs: [4k]\n      {option}: [10700]"
     study = one(vary).replace("rw: [read]", "rw: [randread]") if option == "blockalign" else one(vary)
     line, near = (8, "512 or 1024") if option == "bs" else (9, "10240 or 10752")
     size = 700 if option == "bs" else 10700
-    expected = (
-        f"config/studies/mine.yaml:{line}: experiments.one: {option} {size} is no multiple of a sector, 512 bytes"
-    )
-    assert refused(root, study) == f"{expected}. Use {near}."
+    place = f"config/studies/mine.yaml:{line}: experiments.one"
+    assert refused(root, study) == f"{place}: {option} {size} is not a multiple of a sector, 512 bytes. Use {near}."
 
 
-def test_a_buffered_size_is_of_any_length_on_a_real_drive_alone(root: Path) -> None:
+def test_a_buffered_request_may_have_any_size_on_a_real_drive_only(root: Path) -> None:
     study = one("bs: [700]", direct=0)
     assert expanded(root, study, "scratch")
-    assert "no multiple of a sector" in refused(root, study, "c400")
+    assert "not a multiple of a sector" in refused(root, study, "c400")
 
 
-def test_the_line_is_that_of_the_shared_levels(root: Path) -> None:
+def test_the_line_of_shared_levels_is_named(root: Path) -> None:
     study = one("bs: sizes") + "levels:\n  sizes: [4k, 700]\n"
     assert refused(root, study).startswith("config/studies/mine.yaml:10: experiments.one: bs 700")
 
@@ -145,9 +146,11 @@ def with_notebook(root: Path) -> Iterator[Path]:
 )
 def test_a_figure_that_the_notebook_does_not_write_is_refused(with_notebook: Path, cell: str) -> None:
     notebook(with_notebook, cell)
-    told = refused(with_notebook, OUTPUTS)
-    assert told.startswith("config/studies/mine.yaml:9: experiments.one.figures: notebooks/mine.ipynb writes no figure")
-    assert "outputs.figure(…, 'depths')" in told
+    message = refused(with_notebook, OUTPUTS)
+    assert message.startswith(
+        "config/studies/mine.yaml:9: experiments.one.figures: notebooks/mine.ipynb writes no figure"
+    )
+    assert "outputs.figure(…, 'depths')" in message
 
 
 @pytest.mark.parametrize(
@@ -170,33 +173,32 @@ def test_a_figure_that_the_notebook_may_write_is_not_refused(with_notebook: Path
 
 
 @pytest.mark.parametrize("name", ["one", "c400", "randread"])
-def test_an_output_may_have_the_name_of_what_a_notebook_loops_over(with_notebook: Path, name: str) -> None:
+def test_an_output_may_have_the_name_of_a_loop_value(with_notebook: Path, name: str) -> None:
     notebook(with_notebook, "for each in found:\n    outputs.figure(drawn, each)")
     study = OUTPUTS.replace("depths", name).replace("[read]", "[read, randread]")
     assert expanded(with_notebook, study)
 
 
-def test_the_code_beside_a_notebook_counts(with_notebook: Path) -> None:
+def test_the_code_beside_a_notebook_is_included(with_notebook: Path) -> None:
     notebook(with_notebook, "mine.draw(outputs)")
     (with_notebook / "notebooks/mine.py").write_text("def draw(outputs):\n    outputs.figure(drawn, 'depths')\n")
     assert expanded(with_notebook, OUTPUTS)
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_each_shipped_output_is_found_and_no_other(study: str, project: Project) -> None:
-    """A name that is changed by one letter is refused in the file of each study of the project."""
+def test_each_shipped_output_is_found_and_a_changed_name_is_refused(study: str, project: Project) -> None:
     path = project.root / f"config/studies/{study}.yaml"
     content = yaml.safe_load(path.read_text())
     drives = sorted(
         {drive for body in content["experiments"].values() for drive in body.get("drives", content.get("drives", []))}
     )
     overrides = {"studies": [study], "drives": drives, "file_size": "1 GiB", "runtime": "1 min"}
-    assert list(grid.expand(config.load(project.root, overrides), study))
+    assert list(grid.expand_grid(config.load_config(project.root, overrides), study))
     (place, *_) = [body for body in (content, *content["experiments"].values()) if body.get("tables")]
     place["tables"].append(f"{place['tables'][0]}x")
     path.write_text(yaml.safe_dump(content, sort_keys=False))
     with pytest.raises(grid.GridError, match=f"writes no table '{place['tables'][-1]}'"):
-        list(grid.expand(config.load(project.root, overrides), study))
+        list(grid.expand_grid(config.load_config(project.root, overrides), study))
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Working copies of notebooks: running one changes no committed file, and edits can be copied back."""
+"""Make working copies of notebooks, and copy edits back."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from iopatterns.workflow.notebooks import source_sha256
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project with one notebook, executed: a parameters cell, and a cell that prints."""
+    """Return a project with one executed notebook: a parameters cell, and a cell that prints."""
     (tmp_path / "notebooks").mkdir()
     parameters = new_code_cell(
         'measurements: str = "results/measurements/tiny.parquet"\ntables: str = "results/tables/tiny"', id="first"
@@ -30,74 +30,74 @@ def edit(path: Path, cell: int, source: str) -> None:
     nbformat.write(notebook, path)
 
 
-def test_a_copy_reads_measurements_and_writes_results_of_its_own(root: Path) -> None:
-    assert working_copies.lay_out(root) == []
+def test_a_copy_writes_to_its_own_results_folder(root: Path) -> None:
+    assert working_copies.create_working_copies(root) == []
     source = nbformat.read(root / "notebooks/working/tiny.ipynb", as_version=4).cells[0].source
     assert 'measurements: str = "results/measurements/tiny.parquet"' in source
     assert 'tables: str = "results/working/tables/tiny"' in source
 
 
-def test_an_unedited_copy_is_renewed_and_changes_nothing(root: Path) -> None:
+def test_an_unedited_copy_is_replaced_and_not_copied_back(root: Path) -> None:
     before = (root / "notebooks/tiny.ipynb").read_bytes()
-    working_copies.lay_out(root)
-    assert working_copies.save(root, []) == []
+    working_copies.create_working_copies(root)
+    assert working_copies.save_working_copies(root, []) == []
     edit(root / "notebooks/tiny.ipynb", 1, "print(3)")
-    assert working_copies.lay_out(root) == []
+    assert working_copies.create_working_copies(root) == []
     assert "print(3)" in (root / "notebooks/working/tiny.ipynb").read_text()
     edit(root / "notebooks/tiny.ipynb", 1, "print(1)")
     assert (root / "notebooks/tiny.ipynb").read_bytes() == before
 
 
 def test_edits_are_kept_until_they_are_copied_back(root: Path) -> None:
-    working_copies.lay_out(root)
+    working_copies.create_working_copies(root)
     edit(root / "notebooks/working/tiny.ipynb", 1, "print(2)")
-    assert working_copies.lay_out(root) == ["tiny"]
-    (saved,) = working_copies.save(root, ["tiny"])
+    assert working_copies.create_working_copies(root) == ["tiny"]
+    (saved,) = working_copies.save_working_copies(root, ["tiny"])
     assert (saved.path, saved.cleared_cells) == (Path("notebooks/tiny.ipynb"), 1)
     committed = nbformat.read(root / "notebooks/tiny.ipynb", as_version=4)
     assert committed.cells[1].source == "print(2)"
     assert committed.cells[1].outputs == []
     assert 'tables: str = "results/tables/tiny"' in committed.cells[0].source
-    assert working_copies.lay_out(root) == []
+    assert working_copies.create_working_copies(root) == []
 
 
-def test_a_notebook_of_the_user_in_the_place_of_a_copy_is_kept(root: Path) -> None:
-    working_copies.lay_out(root)
+def test_a_notebook_of_the_user_is_not_replaced_by_a_copy(root: Path) -> None:
+    working_copies.create_working_copies(root)
     copy = root / "notebooks/working/tiny.ipynb"
     edit(copy, 1, "print(2)")
     (root / "notebooks/working/.tiny.base").unlink()
-    assert working_copies.lay_out(root) == ["tiny"]
+    assert working_copies.create_working_copies(root) == ["tiny"]
     assert "print(2)" in copy.read_text()
 
 
-def test_outputs_of_cells_that_were_not_edited_stay_as_committed(root: Path) -> None:
-    working_copies.lay_out(root)
+def test_unedited_cells_keep_their_committed_outputs(root: Path) -> None:
+    working_copies.create_working_copies(root)
     copy = root / "notebooks/working/tiny.ipynb"
     notebook = nbformat.read(copy, as_version=4)
     notebook.cells[1].outputs = [new_output("stream", text="of another measurement\n")]
     notebook.cells.append(new_code_cell("print(2)", id="third"))
     nbformat.write(notebook, copy)
-    (saved,) = working_copies.save(root, [])
+    (saved,) = working_copies.save_working_copies(root, [])
     assert saved.cleared_cells == 1
     assert nbformat.read(root / "notebooks/tiny.ipynb", as_version=4).cells[1].outputs[0].text == "1\n"
 
 
-def test_a_notebook_that_has_changed_since_is_not_overwritten(root: Path) -> None:
-    working_copies.lay_out(root)
+def test_a_notebook_that_changed_after_the_copy_is_not_overwritten(root: Path) -> None:
+    working_copies.create_working_copies(root)
     edit(root / "notebooks/working/tiny.ipynb", 1, "print(2)")
     edit(root / "notebooks/tiny.ipynb", 1, "print(3)")
     with pytest.raises(WorkingCopyError, match="changed since its working copy was made"):
-        working_copies.save(root, [])
+        working_copies.save_working_copies(root, [])
     assert "print(3)" in (root / "notebooks/tiny.ipynb").read_text()
 
 
-def test_a_copy_that_is_not_there_is_named(root: Path) -> None:
-    working_copies.lay_out(root)
-    with pytest.raises(WorkingCopyError, match=r"tinny.ipynb: there is no such working copy. There are tiny."):
-        working_copies.save(root, ["tinny"])
+def test_a_missing_copy_is_named(root: Path) -> None:
+    working_copies.create_working_copies(root)
+    with pytest.raises(WorkingCopyError, match=r"tinny.ipynb: there is no such working copy. Working copies: tiny."):
+        working_copies.save_working_copies(root, ["tinny"])
 
 
-def test_outputs_and_execution_counts_are_no_part_of_what_a_notebook_executes(root: Path) -> None:
+def test_outputs_and_execution_counts_are_not_part_of_the_source(root: Path) -> None:
     notebook = root / "notebooks/tiny.ipynb"
     before = source_sha256(notebook)
     content = nbformat.read(notebook, as_version=4)

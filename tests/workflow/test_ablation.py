@@ -1,4 +1,4 @@
-"""Facts about ablation: a real one finds what rests on read-ahead, and its record is known to be stale when it is."""
+"""An ablation finds the claims that depend on read-ahead, and a stale record is detected."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ from iopatterns.workflow import ablation
 
 RECORD = "data/ablation/tiny.yaml"
 CLAIMS = "data/published/tiny/claims.yaml"
-# The claims that need what is fetched ahead; the last has two checks
+# The claims that depend on read-ahead; the last claim has two checks
 FLIPS = {name: ["read-ahead"] for name in ("reads-affected", "writes-less-than-reads", "gap-with-one-job")}
 MEASURED = {"drives": list(FIXTURE_DRIVES), "file_size": "64 MiB", "runtime": "50 ms", "repetitions": 2}
 MECHANISMS: dict[str, Any] = {
@@ -21,13 +21,13 @@ MECHANISMS: dict[str, Any] = {
     "seeks": {"says": "Heads move", "set": [{"disk.average_seek": 0}]},
 }
 
-# Which the file of the study declares
+# Declared in the file of the study
 OWN = {"codewords": {"says": "They are small", "set": [{"flash.codeword": "1 MiB"}], "models": ["c400"]}}
 
 
 @pytest.fixture(scope="module")
 def ablated(module_disk_folder: Any) -> Project:
-    """A project with the record of an ablation of read-ahead and seeks on one SSD, and its scorecard."""
+    """Return a project with the record of an ablation of read-ahead and seeks on one SSD, and its scorecard."""
     project = copy_project(module_disk_folder / "ablated")
     project.edit("config/config.yaml", **MEASURED)
     project.edit("config/ablations.yaml", mechanisms=MECHANISMS)
@@ -37,7 +37,7 @@ def ablated(module_disk_folder: Any) -> Project:
     for target in ("ablate", "results/scorecard.json"):
         done = project.snakemake(target)
         assert done.returncode == 0, done.stdout
-        assert target != "ablate" or "repetitions done" not in done.stdout  # which are counted of a plan
+        assert target != "ablate" or "repetitions done" not in done.stdout  # not counted
     return project
 
 
@@ -52,7 +52,7 @@ def study_of(project: Project) -> dict[str, Any]:
     return study
 
 
-def test_claims_on_what_is_fetched_ahead_rest_on_read_ahead_alone(ablated: Project) -> None:
+def test_the_claims_about_read_ahead_depend_on_read_ahead_only(ablated: Project) -> None:
     assert record(ablated)["flips"] == FLIPS
 
 
@@ -67,7 +67,7 @@ def test_a_mechanism_of_a_study_is_measured_under_the_name_of_the_study(ablated:
     ]
 
 
-def test_nothing_of_it_comes_into_the_raw_files_of_the_run(ablated: Project) -> None:
+def test_an_ablation_leaves_no_raw_files(ablated: Project) -> None:
     assert not [name for name in ablated.raw_files() if "ablation" in name]
     assert not list((ablated.root / "results/ablation").glob("*/raw"))
     specifications = [
@@ -78,7 +78,7 @@ def test_nothing_of_it_comes_into_the_raw_files_of_the_run(ablated: Project) -> 
     assert not [drive for drive in specifications if "set" in drive]
 
 
-def test_the_scorecard_has_what_was_found_and_what_each_mechanism_does(ablated: Project) -> None:
+def test_the_scorecard_has_the_record_and_the_descriptions_of_mechanisms(ablated: Project) -> None:
     assert study_of(ablated)["ablation"] == {
         "mechanisms": [
             {"name": "read-ahead", "says": "The drive reads ahead", "by": "set"},
@@ -89,7 +89,7 @@ def test_the_scorecard_has_what_was_found_and_what_each_mechanism_does(ablated: 
     }
 
 
-def test_a_record_is_stale_once_one_of_several_checks_of_a_claim_has_changed(ablated: Project) -> None:
+def test_a_record_is_stale_if_one_of_several_checks_of_a_claim_changes(ablated: Project) -> None:
     path = ablated.root / CLAIMS
     before = path.read_text(encoding="utf-8")
     content = yaml.safe_load(before)
@@ -103,12 +103,12 @@ def test_a_record_is_stale_once_one_of_several_checks_of_a_claim_has_changed(abl
         path.write_text(before, encoding="utf-8")
 
 
-def test_what_several_checks_of_a_claim_need_is_measured(ablated: Project) -> None:
+def test_the_experiments_of_all_checks_are_measured(ablated: Project) -> None:
     table = pd.read_parquet(ablated.root / "results/ablation/read-ahead/tiny.parquet")
     assert {"initial", "concurrency"} <= {name for names in table["experiments"] for name in names.split()}
 
 
-def test_a_record_is_stale_once_a_model_has_changed_and_says_of_what(ablated: Project) -> None:
+def test_a_record_is_stale_if_a_model_changes_and_the_scorecard_names_the_model(ablated: Project) -> None:
     content = record(ablated)
     content["made_from"]["data/twins/c400.yaml"] = "0" * 16
     before = (ablated.root / RECORD).read_bytes()
@@ -116,11 +116,11 @@ def test_a_record_is_stale_once_a_model_has_changed_and_says_of_what(ablated: Pr
         (ablated.root / RECORD).write_text(yaml.safe_dump(content))
         assert ablated.snakemake("results/scorecard.json").returncode == 0
         assert study_of(ablated)["ablation"]["stale"] == ["data/twins/c400.yaml"]
-        told = ablated.iopatterns("scorecard", "--expect")
-        assert told.returncode == 0, told.stdout
-        told = ablated.iopatterns("scorecard")
-        assert f"{RECORD} is stale: data/twins/c400.yaml changed since it was made" in told.stdout
-        assert "snakemake --cores 2 ablate" in told.stdout
+        done = ablated.iopatterns("scorecard", "--expect")
+        assert done.returncode == 0, done.stdout
+        done = ablated.iopatterns("scorecard")
+        assert f"{RECORD} is stale: data/twins/c400.yaml changed since it was made" in done.stdout
+        assert "snakemake --cores 2 ablate" in done.stdout
     finally:
         (ablated.root / RECORD).write_bytes(before)
 
@@ -140,11 +140,11 @@ def test_a_record_is_stale_once_a_model_has_changed_and_says_of_what(ablated: Pr
         ),
         (
             {"read-ahead": {"says": "It reads ahead", "set": [{"read_ahead.window": 0}], "models": ["c40"]}},
-            "config/ablations.yaml: mechanisms.read-ahead: models: there is no 'c40'. Did you mean 'c400'?",
+            "config/ablations.yaml: mechanisms.read-ahead: models: there is no model 'c40'. Did you mean 'c400'?",
         ),
     ],
 )
-def test_a_mechanism_that_cannot_be_switched_off_is_told_before_anything_runs(
+def test_a_mechanism_that_cannot_be_switched_off_is_refused_before_anything_runs(
     ablated: Project, mechanisms: dict[str, Any], message: str
 ) -> None:
     ablated.edit("config/ablations.yaml", mechanisms=mechanisms)
@@ -157,25 +157,29 @@ def test_a_mechanism_that_cannot_be_switched_off_is_told_before_anything_runs(
         ablated.edit("config/ablations.yaml", mechanisms=MECHANISMS)
 
 
-def test_what_a_drive_sets_stays_set_when_a_mechanism_is_off() -> None:
-    drive: Any = {**config.load(fixture_root()).drives["c400"], "set": {"ftl.initial_state": "random"}}
-    off: Any = ablation.Mechanism("read-ahead", "It reads ahead", switches=MECHANISMS["read-ahead"]["set"]).off(drive)
+def test_switching_off_a_mechanism_keeps_the_parameters_that_a_drive_sets() -> None:
+    drive: Any = {**config.load_config(fixture_root()).drives["c400"], "set": {"ftl.initial_state": "random"}}
+    off: Any = ablation.Mechanism(
+        "read-ahead", "It reads ahead", switches=MECHANISMS["read-ahead"]["set"]
+    ).switched_off(drive)
     assert drive["set"] == {"ftl.initial_state": "random"}
     assert off["set"] == {"ftl.initial_state": "random", "read_ahead.window": "0", "read_ahead.refill": "0"}
 
 
-def test_a_mechanism_of_some_models_is_off_in_these_alone() -> None:
-    drives = config.load(fixture_root()).drives
+def test_a_mechanism_is_switched_off_only_in_its_models() -> None:
+    drives = config.load_config(fixture_root()).drives
     switches = MECHANISMS["read-ahead"]["set"]
     off = ablation.Mechanism("read-ahead", "It reads ahead", switches=switches, models=["c400"])
-    assert [name for name, drive in drives.items() if off.off(drive)] == ["c400"]
+    assert [name for name, drive in drives.items() if off.switched_off(drive)] == ["c400"]
 
 
-def test_each_declared_mechanism_can_be_switched_off_and_a_drive_of_the_default_has_it() -> None:
-    conf = config.load(ROOT, {})
-    for mechanism in ablation.mechanisms(conf):
-        assert mechanism.without(conf).drives, mechanism.name
+def test_each_declared_mechanism_can_be_switched_off_on_a_default_drive() -> None:
+    conf = config.load_config(ROOT, {})
+    for mechanism in ablation.load_mechanisms(conf):
+        assert mechanism.switched_off_in(conf).drives, mechanism.name
 
 
-def test_the_committed_record_is_of_the_present_models_claims_and_grids() -> None:
-    assert {study: record["stale"] for study, record in ablation.load(ROOT).items() if record["stale"]} == {}
+def test_the_committed_records_are_not_stale() -> None:
+    assert {
+        study: record["stale"] for study, record in ablation.load_ablation_records(ROOT).items() if record["stale"]
+    } == {}

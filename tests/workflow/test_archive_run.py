@@ -1,8 +1,9 @@
-"""The whole way of an archive: measured and packed in one project, analysed in another without drive or fio."""
+"""An archive is measured and packed in one project, and analysed in another one without drive and fio."""
 
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,19 +16,19 @@ TOOLS_OF_A_DRIVE = {"fio", "sdparm", "sg_modes"}
 
 
 def little(root: Path) -> Project:
-    """Return a project with a twin and a real file, and cells whose settings the file does not take."""
+    """Return a project with a simulated drive and a file, which does not accept the settings of some cells."""
     project = copy_project(root)
     experiments = yaml.safe_load((FIXTURE / STUDY).read_text())["experiments"]
     project.edit(STUDY, experiments={name: experiments[name] for name in ("initial", "refusing")})
     project.edit("config/config.yaml", drives=DRIVES, runtime="50 ms")
-    # archives have the names of drives, and a study defines its own: `mine` is a name of the user's
+    # an archive may not have the name of a study's drive
     project.edit("config/drives.yaml", mine={"kind": "twin", "model": "c400"})
     return project
 
 
 @pytest.fixture(scope="module")
 def measured(module_disk_folder: Path) -> Project:
-    """A project whose drives are measured, analysed and packed."""
+    """Return a project whose drives are measured, analysed and packed."""
     project = little(module_disk_folder / "lab")
     done = project.snakemake()
     assert done.returncode == 0, done.stdout
@@ -39,7 +40,7 @@ def measured(module_disk_folder: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def no_fio(module_disk_folder: Path) -> str:
-    """A PATH with all that this machine has but what measures a drive."""
+    """Return a PATH with all programs of this machine except the ones that measure drives."""
     folder = module_disk_folder / "bin"
     folder.mkdir()
     for part in reversed(os.environ["PATH"].split(":")):
@@ -53,7 +54,7 @@ def no_fio(module_disk_folder: Path) -> str:
 
 
 def elsewhere(measured: Project, root: Path) -> Project:
-    """Return a fresh project to which the archives were copied."""
+    """Return a fresh project with copies of the archives."""
     project = little(root)
     shutil.copytree(measured.root / "data/archives", root / "data/archives")
     archives = {drive: {"kind": "archive", "path": f"data/archives/{drive}.tar.xz"} for drive in DRIVES}
@@ -63,19 +64,23 @@ def elsewhere(measured: Project, root: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def analysed(measured: Project, no_fio: str, module_disk_folder: Path) -> Project:
-    """A project in which the archives were analysed."""
+    """Return a project in which the archives were analysed without fio."""
     project = elsewhere(measured, module_disk_folder / "office")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", no_fio)
-        done = project.snakemake()
+    done = without_fio(project, no_fio)
     assert done.returncode == 0, done.stdout
     assert "To measure" not in done.stdout
     return project
 
 
+def without_fio(project: Project, no_fio: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", no_fio)
+        return project.snakemake(*words)
+
+
 @pytest.fixture
 def office(analysed: Project, no_fio: str, disk_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A copy of the analysed project to change, where there is no fio."""
+    """Return a copy of the analysed project that a test may change, without fio."""
     monkeypatch.setenv("PATH", no_fio)
     shutil.copytree(analysed.root, disk_folder / "office")
     return Project(disk_folder / "office")
@@ -87,68 +92,57 @@ def results(project: Project, *folders: str) -> dict[str, bytes]:
     return {str(path.relative_to(base)): path.read_bytes() for path in paths}
 
 
-def test_tables_figures_and_numbers_are_those_of_the_measuring_machine(measured: Project, analysed: Project) -> None:
+def test_results_and_raw_files_are_those_of_the_measuring_machine(measured: Project, analysed: Project) -> None:
     folders = ("tables", "figures", "numbers")
     assert results(analysed, *folders) == results(measured, *folders)
     assert len(results(analysed, "tables")) > 9
-    scorecard = "results/scorecard.json"
-    assert (analysed.root / scorecard).read_bytes() == (measured.root / scorecard).read_bytes()
-    table = "results/measurements/tiny.parquet"
-    assert (analysed.root / table).read_bytes() == (measured.root / table).read_bytes()
+    for file in ("scorecard.json", "measurements/tiny.parquet", "measurements/tiny.tuning.json"):
+        assert (analysed.root / "results" / file).read_bytes() == (measured.root / "results" / file).read_bytes()
+    assert json.loads((analysed.root / "results/colophon.json").read_text())["studies"]["tiny"]["left_out"] == 8 + 4
 
-
-def test_raw_files_and_sidecars_are_those_that_were_measured(measured: Project, analysed: Project) -> None:
-    def of(project: Project) -> dict[str, bytes]:
+    def raw_files(project: Project) -> dict[str, bytes]:
         raw = project.root / "data/raw"
         paths = [path for drive in DRIVES for path in (raw / drive).glob("*/*/*")]
         return {str(path.relative_to(raw)): path.read_bytes() for path in paths}
 
-    assert of(analysed) == of(measured)
-    assert len(of(analysed)) == 2 * 2 * 4 * 8  # raw and sidecar; two executions; two experiments on two drives
+    assert raw_files(analysed) == raw_files(measured)
+    # raw and metadata files, two repetitions, two experiments, two drives
+    assert len(raw_files(analysed)) == 2 * 2 * 4 * 8
 
 
-def test_cells_that_the_drive_did_not_take_are_told_as_where_it_was_measured(
-    measured: Project, analysed: Project
-) -> None:
-    steps = "results/measurements/tiny.tuning.json"
-    assert (analysed.root / steps).read_bytes() == (measured.root / steps).read_bytes()
-    assert json.loads((analysed.root / "results/colophon.json").read_text())["studies"]["tiny"]["left_out"] == 8 + 4
-
-
-def test_colophon_says_that_the_drives_were_measured_elsewhere(measured: Project, analysed: Project) -> None:
-    here, there = (json.loads((each.root / "results/colophon.json").read_text()) for each in (analysed, measured))
-    assert [drive["archive"]["archive"] for drive in here["drives"]] == [f"{drive}.tar.xz" for drive in DRIVES]
-    assert not any("archive" in drive for drive in there["drives"])
-    assert here["real_executions"] == there["real_executions"] == 16
+def test_colophon_report_and_summary_name_the_archives(measured: Project, analysed: Project) -> None:
+    office, lab = (json.loads((each.root / "results/colophon.json").read_text()) for each in (analysed, measured))
+    assert [drive["archive"]["archive"] for drive in office["drives"]] == [f"{drive}.tar.xz" for drive in DRIVES]
+    assert not any("archive" in drive for drive in lab["drives"])
+    assert office["real_executions"] == lab["real_executions"] == 16
     text = pdf_text(analysed.root / "results/report.pdf")
     assert "archive of kind twin" in text
     assert "archive of kind file" in text
     assert "unpacked here from scratch.tar.xz" in text
     said = analysed.iopatterns("summary", "--since", "0")
     assert "scratch (archive of kind file: scratch.tar.xz)" in said.stdout
-    assert "nothing had to be measured anew" in said.stdout
-    assert "not compared: mine, scratch came out of archives" in said.stdout
+    assert "not compared, because archives contain the measurements of mine, scratch" in said.stdout
 
 
 def test_a_second_run_does_nothing(analysed: Project) -> None:
     assert "Nothing to be done" in analysed.snakemake("-n").stdout
 
 
-def test_the_plan_says_that_nothing_is_measured(office: Project) -> None:
+def test_the_plan_measures_nothing(office: Project) -> None:
     office.edit("config/config.yaml", drives=["scratch"])
     said = office.snakemake("plan")
     assert said.returncode == 0, said.stdout
-    assert "scratch: measured elsewhere, out of data/archives/scratch.tar.xz" in said.stdout
-    assert "In all about 0 s" in said.stdout
+    assert "scratch: unpacked from data/archives/scratch.tar.xz" in said.stdout
+    assert "Total: about 0 s" in said.stdout
 
 
-def test_what_is_unpacked_packs_to_the_same_bytes(office: Project) -> None:
+def test_an_unpacked_archive_packs_to_the_same_bytes(office: Project) -> None:
     before = (office.root / "data/archives/scratch.tar.xz").read_bytes()
     assert office.iopatterns("archive", "scratch", "--output", "again.tar.xz").returncode == 0
     assert (office.root / "again.tar.xz").read_bytes() == before
 
 
-def test_a_deleted_raw_file_comes_back_out_of_the_archive(office: Project) -> None:
+def test_a_deleted_raw_file_is_unpacked_again(office: Project) -> None:
     gone = sorted(office.root.glob("data/raw/scratch/tiny/*/01.json"))[0]
     before = gone.read_bytes()
     gone.unlink()
@@ -170,7 +164,7 @@ def measured_again(module_disk_folder: Path) -> Project:
 
 
 @pytest.mark.parametrize("age", ["newer", "older"])
-def test_another_archive_in_its_place_is_unpacked_again(measured_again: Project, office: Project, age: str) -> None:
+def test_a_replaced_archive_is_unpacked_again(measured_again: Project, office: Project, age: str) -> None:
     archive = office.root / "data/archives/scratch.tar.xz"
     shutil.copy(measured_again.root / "data/archives/scratch.tar.xz", archive)
     if age == "older":
@@ -183,28 +177,30 @@ def test_another_archive_in_its_place_is_unpacked_again(measured_again: Project,
     assert "Nothing to be done" in office.snakemake("-n", "collect_tiny").stdout
 
 
-def test_fewer_repetitions_use_the_first(measured: Project, no_fio: str, disk_folder: Path) -> None:
+def test_fewer_repetitions_use_the_first_ones(measured: Project, no_fio: str, disk_folder: Path) -> None:
     project = elsewhere(measured, disk_folder / "office")
     project.edit("config/config.yaml", repetitions=1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", no_fio)
-        done = project.snakemake("collect_tiny")
+    done = without_fio(project, no_fio, "collect_tiny")
     assert done.returncode == 0, done.stdout
     colophon = json.loads((project.root / "results/measurements/tiny.provenance.json").read_text())
     assert colophon["executions"] == 16 + 4
 
 
-def test_more_repetitions_than_packed_are_told_with_cell_and_both_numbers(office: Project) -> None:
+def test_more_repetitions_than_packed_are_refused_with_cell_and_both_numbers(office: Project) -> None:
     office.edit("config/config.yaml", repetitions=5)
     wrong = office.snakemake("-n")
     assert wrong.returncode == 2
-    assert "mine.tar.xz holds 2 executions of the cell tiny/read-4k-j1-" in wrong.stdout
-    assert "repetitions asks for 5" in wrong.stdout
+    assert "mine.tar.xz has 2 repetitions of the cell tiny/read-4k-j1-" in wrong.stdout
+    assert "; 5 are configured" in wrong.stdout
     assert "Traceback" not in wrong.stdout
 
 
-def test_an_experiment_that_the_study_no_longer_has_is_left_out(office: Project) -> None:
+def test_experiments_without_cells_in_the_archive_are_refused_and_others_left_out(office: Project) -> None:
     experiments = yaml.safe_load((office.root / STUDY).read_text())["experiments"]
+    office.edit(STUDY, experiments={"other": experiments["initial"]})
+    wrong = office.snakemake("-n")
+    assert wrong.returncode == 2
+    assert "has no cell of an experiment of tiny. It has tiny: initial" in wrong.stdout
     office.edit(STUDY, experiments={"initial": experiments["initial"]})
     done = office.snakemake("collect_tiny")
     assert done.returncode == 0, done.stdout
@@ -212,28 +208,18 @@ def test_an_experiment_that_the_study_no_longer_has_is_left_out(office: Project)
     assert (provenance["cells"], provenance["left_out"]) == (16, 0)
 
 
-def test_an_archive_without_an_experiment_of_the_study_is_told(office: Project) -> None:
-    experiments = yaml.safe_load((office.root / STUDY).read_text())["experiments"]
-    office.edit(STUDY, experiments={"other": experiments["initial"]})
-    wrong = office.snakemake("-n")
-    assert wrong.returncode == 2
-    assert "holds no cell of an experiment that tiny has. It holds tiny: initial" in wrong.stdout
-
-
-def test_a_drive_by_another_name_is_analysed_under_it(measured: Project, no_fio: str, disk_folder: Path) -> None:
+def test_a_drive_is_analysed_under_its_configured_name(measured: Project, no_fio: str, disk_folder: Path) -> None:
     project = elsewhere(measured, disk_folder / "office")
     project.edit("config/drives.yaml", **{"lab.disk-1": {"kind": "archive", "path": "data/archives/scratch.tar.xz"}})
     project.edit("config/config.yaml", drives=["lab.disk-1"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", no_fio)
-        done = project.snakemake()
+    done = without_fio(project, no_fio)
     assert done.returncode == 0, done.stdout
     drive = json.loads((project.root / "results/colophon.json").read_text())["drives"][0]
     assert (drive["name"], drive["archive"]["drive"]) == ("lab.disk-1", "scratch")
     assert "lab.disk-1" in (project.root / "results/tables/tiny/ratios.csv").read_text()
 
 
-def test_a_missing_archive_is_told_before_anything_runs(office: Project) -> None:
+def test_a_missing_archive_is_reported_before_anything_runs(office: Project) -> None:
     (office.root / "data/archives/scratch.tar.xz").unlink()
     wrong = office.snakemake("-n")
     assert wrong.returncode == 2
@@ -242,20 +228,18 @@ def test_a_missing_archive_is_told_before_anything_runs(office: Project) -> None
     assert "Traceback" not in wrong.stdout
 
 
-def test_a_truncated_archive_lays_out_nothing(measured: Project, no_fio: str, disk_folder: Path) -> None:
+def test_nothing_is_unpacked_from_a_truncated_archive(measured: Project, no_fio: str, disk_folder: Path) -> None:
     project = elsewhere(measured, disk_folder / "office")
     archive = project.root / "data/archives/scratch.tar.xz"
     archive.write_bytes(archive.read_bytes()[:-100])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", no_fio)
-        wrong = project.snakemake("collect_tiny")
+    wrong = without_fio(project, no_fio, "collect_tiny")
     assert wrong.returncode == 1
     assert "data/archives/scratch.tar.xz: cut short, " in wrong.stdout
     assert "Traceback" not in wrong.stdout
     assert not list((project.root / "data/raw").glob("scratch/*"))
 
 
-def test_what_was_measured_here_is_not_replaced(measured: Project, disk_folder: Path) -> None:
+def test_raw_files_measured_here_are_not_replaced(measured: Project, disk_folder: Path) -> None:
     project = Project(disk_folder / "lab")
     shutil.copytree(measured.root, project.root)
     before = project.raw_files()
@@ -267,10 +251,9 @@ def test_what_was_measured_here_is_not_replaced(measured: Project, disk_folder: 
     assert project.raw_files() == before
 
 
-def test_what_was_unpacked_is_not_taken_for_measured_here(office: Project) -> None:
+def test_unpacked_raw_files_do_not_count_as_measured_here(office: Project) -> None:
     office.edit("config/drives.yaml", scratch={"kind": "file", "path": "data/scratch/scratch.bin"})
-    office.edit("config/config.yaml", repetitions=3)
-    office.edit("config/config.yaml", drives=["scratch"])
+    office.edit("config/config.yaml", repetitions=3, drives=["scratch"])
     refused = office.snakemake("collect_tiny")
     assert refused.returncode == 1
     assert "data/raw/scratch: holds what was measured elsewhere" in refused.stdout

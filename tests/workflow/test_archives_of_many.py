@@ -1,4 +1,4 @@
-"""Drives measured on hosts of their own, without a cluster: one report over their archives, and their spread."""
+"""Drives measured on separate hosts without a cluster: one report of their archives, and their spread."""
 
 import json
 import shutil
@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 from support import Project, copy_project, pdf_text
 
-# Three drives of one model, of which the third takes longer for each read
+# Three drives of one model; the third one takes longer for each read
 DRIVES = {"lab1": {}, "lab2": {}, "lab3": {"controller.read_command_time": "60 us"}}
 ARCHIVES = {name: {"kind": "archive", "path": f"data/archives/{name}.tar.xz"} for name in DRIVES}
 
 
 @pytest.fixture(scope="module")
 def office(module_disk_folder: Path) -> Project:
-    """A project with the archives of three hosts, each of which has measured its own drive, and the report over all."""
+    """Return a project with the archives of three hosts, each with its own drive, and the report of all drives."""
     project = copy_project(module_disk_folder / "office")
     (project.root / "data/archives").mkdir(parents=True)
     for name, values in DRIVES.items():
@@ -34,7 +34,7 @@ def office(module_disk_folder: Path) -> Project:
     return project
 
 
-def test_one_report_has_the_drives_of_all_hosts(office: Project) -> None:
+def test_the_report_has_the_drives_of_all_hosts(office: Project) -> None:
     colophon = json.loads((office.root / "results/colophon.json").read_text())
     assert [drive["name"] for drive in colophon["drives"]] == list(DRIVES)
     text = pdf_text(office.root / "results/report.pdf")
@@ -42,11 +42,11 @@ def test_one_report_has_the_drives_of_all_hosts(office: Project) -> None:
         assert f"unpacked here from {name}.tar.xz" in text
 
 
-def test_their_spread_is_told_beside_that_within_each(office: Project) -> None:
+def test_the_spread_between_drives_is_printed_with_the_spread_within_each_drive(office: Project) -> None:
     said = office.iopatterns("spread", *DRIVES)
     assert said.returncode == 0, said.stdout
     assert "bandwidth of 3 drives at 8 points: " in said.stdout
-    assert "results/spread: the table, and a figure of each experiment" in said.stdout
+    assert "results/spread: table and figures written" in said.stdout
     points = pd.read_csv(office.root / "results/spread/bandwidth.csv")
     rows = pd.read_parquet(office.root / "results/measurements/tiny.parquet")
     for point in points.to_dict("records"):
@@ -62,7 +62,7 @@ def test_their_spread_is_told_beside_that_within_each(office: Project) -> None:
     assert (office.root / "results/spread/tiny-initial-bandwidth.svg").exists()
 
 
-def test_a_drive_that_is_not_there_is_told(office: Project) -> None:
+def test_an_unknown_drive_is_refused(office: Project) -> None:
     said = office.iopatterns("spread", "lab1", "lab4")
     assert said.returncode == 2
     assert "'lab4' is no drive of results/measurements" in said.stdout

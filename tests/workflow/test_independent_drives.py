@@ -1,4 +1,4 @@
-"""Which real drives are measured at the same time: none, but for those that the configuration says are independent."""
+"""Only drives that the configuration declares independent are measured at the same time."""
 
 import contextlib
 import itertools
@@ -17,7 +17,7 @@ Interval = tuple[str, str]
 
 @pytest.fixture
 def loops(disk_folder: Path) -> Iterator[dict[str, Loop]]:
-    """Three disks, each with a kernel's queue of its own."""
+    """Three disks, each with its own queue in the kernel."""
     with contextlib.ExitStack() as held:
         yield {name: held.enter_context(loop_device(disk_folder, name, 16)) for name in ("ssd-1", "ssd.2", "other")}
 
@@ -33,7 +33,7 @@ def project_on(loops: dict[str, Loop], root: Path, independent: list[str]) -> Pr
 
 
 def intervals(project: Project) -> dict[str, list[Interval]]:
-    """Return when fio ran on each drive, in order."""
+    """Return start and end of each run of fio by drive, sorted by time."""
     found: dict[str, list[Interval]] = {}
     for path in (project.root / "data/raw").glob("*/*/*/*.sidecar.json"):
         sidecar = json.loads(path.read_text())
@@ -46,7 +46,7 @@ def overlap(some: list[Interval], others: list[Interval]) -> bool:
 
 
 @pytest.mark.parametrize("independent", [[], ["ssd-1", "ssd.2"]], ids=["by default", "declared"])
-def test_drives_overlap_only_where_they_are_declared_independent(
+def test_only_independent_drives_are_measured_at_the_same_time(
     loops: dict[str, Loop], disk_folder: Path, independent: list[str]
 ) -> None:
     project = project_on(loops, disk_folder / "project", independent)
@@ -56,16 +56,16 @@ def test_drives_overlap_only_where_they_are_declared_independent(
     assert {name: len(runs) for name, runs in ran.items()} == dict.fromkeys(loops, 4)
     assert overlap(ran["ssd-1"], ran["ssd.2"]) == bool(independent)
     assert not overlap(ran["other"], ran["ssd-1"] + ran["ssd.2"])
-    for runs in ran.values():  # one drive never has two measurements
+    for runs in ran.values():  # measurements of one drive never overlap
         assert all(ended <= started for (_, ended), (started, _) in itertools.pairwise(runs))
 
 
-def test_drives_on_one_disk_are_not_independent(disk_folder: Path) -> None:
+def test_independent_drives_on_the_same_disk_are_refused(disk_folder: Path) -> None:
     project = copy_project(disk_folder / "project")
     second = {"kind": "file", "path": "data/scratch/second.bin"}
     project.edit("config/drives.yaml", second=second)
     project.edit("config/config.yaml", drives=["scratch", "second"], independent_drives=["scratch", "second"])
-    if not machine.disks_under(project.root):
+    if not machine.whole_disks_under(project.root):
         pytest.skip("the kernel shows no disk under this checkout")
     said = project.snakemake("-n")
     assert said.returncode == 2

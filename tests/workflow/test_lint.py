@@ -1,4 +1,4 @@
-"""The check of the workflow's form: all that `snakemake --lint` finds, but for environments of conda."""
+"""`.ci/lint-workflow` makes all checks of `snakemake --lint` except for conda environments."""
 
 import subprocess
 from pathlib import Path
@@ -11,9 +11,9 @@ RULE = 'rule copy:\n    output:\n        "copy",\n{log}    shell:\n        "touc
 
 @pytest.mark.parametrize(
     ("log", "status"),
-    [pytest.param('    log:\n        "log",\n', 0, id="no conda environment"), pytest.param("", 1, id="nor a log")],
+    [pytest.param('    log:\n        "log",\n', 0, id="no conda environment"), pytest.param("", 1, id="no log")],
 )
-def test_lint_asks_for_all_but_a_conda_environment(tmp_path: Path, log: str, status: int) -> None:
+def test_lint_requires_a_log_but_no_conda_environment(tmp_path: Path, log: str, status: int) -> None:
     (tmp_path / "Snakefile").write_text(RULE.format(log=log))
     done = subprocess.run([ROOT / ".ci/lint-workflow"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == status, done.stderr
@@ -21,8 +21,7 @@ def test_lint_asks_for_all_but_a_conda_environment(tmp_path: Path, log: str, sta
     assert "conda" not in done.stderr
 
 
-def test_no_rule_names_an_environment_of_conda() -> None:
-    """The environment is .venv; a directive would name a file that is not there."""
+def test_no_rule_names_a_conda_environment() -> None:
     rules = [ROOT / "Snakefile", *(ROOT / "workflow").rglob("*.smk")]
     assert len(rules) > 1
     assert not [path.name for path in rules if "conda:" in path.read_text(encoding="utf-8")]

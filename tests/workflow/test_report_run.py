@@ -1,4 +1,4 @@
-"""The whole way in a tiny configuration: from a fresh copy of the project to the PDF, and through interruptions."""
+"""A complete run of a tiny configuration, from a fresh copy of the project to the PDF, and interrupted runs."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from patience import wait, wait_for
-from support import SNAKEMAKE, TAKES_CTRL_C, Project, copy_project, pdf_text, processes_with
+from support import SNAKEMAKE, WITH_DEFAULT_SIGINT, Project, copy_project, pdf_text, processes_matching
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def built(module_disk_folder: Path) -> Project:
     return project
 
 
-def test_report_holds_what_was_measured(built: Project) -> None:
+def test_the_report_has_what_was_measured(built: Project) -> None:
     text = pdf_text(built.root / "results/report.pdf")
     colophon = json.loads((built.root / "results/colophon.json").read_text())
     assert colophon["executions"] == 16
@@ -30,7 +30,7 @@ def test_report_holds_what_was_measured(built: Project) -> None:
     assert "scratch" in text
 
 
-def test_every_declared_result_is_there_and_not_empty(built: Project) -> None:
+def test_every_declared_result_exists_and_is_not_empty(built: Project) -> None:
     results = built.root / "results"
     for name in ("reads", "writes"):
         for suffix in ("csv", "tex", "typ"):
@@ -39,11 +39,11 @@ def test_every_declared_result_is_there_and_not_empty(built: Project) -> None:
     assert (results / "notebooks/tiny.ipynb").stat().st_size > 0
 
 
-def test_second_run_does_nothing(built: Project) -> None:
+def test_a_second_run_does_nothing(built: Project) -> None:
     assert "Nothing to be done" in built.snakemake().stdout
 
 
-def test_same_raw_files_give_the_same_bytes(built: Project) -> None:
+def test_the_same_raw_files_give_the_same_bytes(built: Project) -> None:
     def derived() -> dict[str, bytes]:
         folders = ("tables", "figures", "numbers", "measurements")
         files = [path for folder in folders for path in sorted((built.root / "results" / folder).rglob("*.*"))]
@@ -55,7 +55,7 @@ def test_same_raw_files_give_the_same_bytes(built: Project) -> None:
     assert derived() == before
 
 
-def test_report_of_a_single_execution_a_cell_is_typeset(built: Project, module_disk_folder: Path) -> None:
+def test_a_report_of_a_single_repetition_is_typeset(built: Project, module_disk_folder: Path) -> None:
     single = Project(module_disk_folder / "single")
     shutil.copytree(built.root, single.root, symlinks=True)
     done = single.snakemake("--config", "repetitions=1")
@@ -65,22 +65,22 @@ def test_report_of_a_single_execution_a_cell_is_typeset(built: Project, module_d
     assert facts["executions"]["cv_largest_percent"] is None
 
 
-def test_summary_says_what_was_measured_and_where_the_report_lies(built: Project) -> None:
+def test_the_summary_has_measurements_report_time_claims_and_next_step(built: Project) -> None:
     said = built.iopatterns("summary", "--since", "0")
     assert said.returncode == 0
-    assert "Measured: 16 executions with fio-" in said.stdout
-    assert "results/report.pdf" in said.stdout
-    assert "of it in fio" in said.stdout
-    assert re.search(r"^  .*analysis .+, report .+; Snakemake itself ", said.stdout, re.MULTILINE)
+    assert "Report:   results/report.pdf\nMeasured: 16 repetitions with fio-" in said.stdout
+    assert re.search(r"^Time: .*: measuring \d+ %, analysis \d+ %, report \d+ %\)$", said.stdout, re.MULTILINE)
+    assert re.search(r"^tiny +8 .*\ntiny, on scratch: \d of \d claims reproduced$", said.stdout, re.MULTILINE)
+    assert "\nNext:     `iopatterns scorecard` prints every verdict." in said.stdout
 
 
-def test_summary_without_results_says_what_to_do(project: Project) -> None:
+def test_a_summary_without_results_prints_what_to_do(project: Project) -> None:
     said = project.iopatterns("summary")
     assert said.returncode == 1
     assert "Run `snakemake --cores 1`" in said.stdout
 
 
-def test_changed_raw_file_is_named_and_gives_no_table(project: Project) -> None:
+def test_a_changed_raw_file_is_reported_and_gives_no_table(project: Project) -> None:
     project.edit("config/studies/tiny.yaml", experiments={"one": {"vary": {"rw": ["read"], "bs": ["4k"]}}})
     assert project.snakemake("collect_tiny").returncode == 0
     raw = sorted((project.root / "data/raw").rglob("01.json"))[0]
@@ -94,7 +94,7 @@ def test_changed_raw_file_is_named_and_gives_no_table(project: Project) -> None:
 
 def start(project: Project) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [*TAKES_CTRL_C, *SNAKEMAKE, "collect_tiny"],
+        [*WITH_DEFAULT_SIGINT, *SNAKEMAKE, "collect_tiny"],
         cwd=project.root,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -107,9 +107,9 @@ def wait_for_first_raw_file(project: Project) -> None:
 
 
 def scratch_processes(project: Project) -> list[int]:
-    """Return fio processes and measuring commands of this project; their command lines hold a cell of its own."""
+    """Return the processes of fio and of measuring commands in this project."""
     found = []
-    for number in processes_with("data/scratch/scratch.bin"):
+    for number in processes_matching("data/scratch/scratch.bin"):
         try:
             if Path(f"/proc/{number}/cwd").resolve() == project.root:
                 found.append(number)
@@ -119,7 +119,7 @@ def scratch_processes(project: Project) -> list[int]:
 
 
 @pytest.mark.parametrize("how", ["Ctrl-C", "SIGKILL"])
-def test_interrupted_run_stops_at_once_and_goes_on_where_it_stopped(project: Project, how: str) -> None:
+def test_an_interrupted_run_stops_at_once_and_continues_where_it_stopped(project: Project, how: str) -> None:
     project.edit("config/config.yaml", runtime="300 ms", repetitions=4)
     project.edit("config/studies/tiny.yaml", experiments={"one": {"vary": {"rw": ["read", "write"], "bs": ["4k"]}}})
     run = start(project)
@@ -140,20 +140,18 @@ def test_interrupted_run_stops_at_once_and_goes_on_where_it_stopped(project: Pro
     assert not list((project.root / "data/raw").rglob("*.partial"))
 
 
-def test_failing_fio_is_heard_and_leaves_no_raw_file(project: Project) -> None:
-    study = "config/studies/tiny.yaml"
-    project.edit(
-        study, experiments={"one": {"vary": {"rw": ["randread"], "bs": ["4k"], "random_distribution": ["odd"]}}}
-    )
+def test_a_failure_of_fio_is_reported_and_leaves_no_raw_file(project: Project) -> None:
+    vary = {"rw": ["randread"], "bs": ["4k"], "random_distribution": ["odd"]}
+    project.edit("config/studies/tiny.yaml", experiments={"one": {"vary": vary}})
     failed = project.snakemake("collect_tiny")
     assert failed.returncode == 1
-    assert "fio: option <random_distribution" in failed.stdout or "random_distribution" in failed.stdout
+    assert "random_distribution" in failed.stdout
     assert "odd" in failed.stdout
     assert "Traceback" not in failed.stdout
     assert project.raw_files() == {}
 
 
-def test_second_run_in_the_same_folder_is_turned_away(project: Project) -> None:
+def test_a_second_run_in_the_same_folder_is_refused(project: Project) -> None:
     project.edit("config/config.yaml", runtime="500 ms", repetitions=3)
     run = start(project)
     try:

@@ -1,4 +1,4 @@
-"""The script behind the two commands, as far as it can be tried without a bare machine."""
+"""reproduce.sh, as far as it can be tested without installing anything."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support import ROOT, Project, copy_project
 
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import load_cells
 
 
 def run(root: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
@@ -20,7 +20,7 @@ def run(root: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> "subproces
 
 @pytest.fixture(scope="module")
 def quick(module_disk_folder: Path) -> Project:
-    """A checkout with a little study, in which the quick report was made; nothing was installed."""
+    """Return a copy of the project with a small study and its quick report; nothing is installed."""
     project = copy_project(module_disk_folder / "project")
     project.edit("config/config.yaml", drives=["c400", "ssdsc2kg480g7"], runtime="20 ms")
     project.edit("config/quick.yaml", drives=["c400"])
@@ -29,17 +29,17 @@ def quick(module_disk_folder: Path) -> Project:
     (project.root / "reproduce.sh").write_text(text.replace("\nset_up() {", set_up), encoding="utf-8")
     said = run(project.root, "quick")
     assert said.returncode == 0, said.stderr
-    assert "tiny differs from the default in" not in said.stdout  # of this copy no default is recorded
-    assert "Measured: 16 executions" in said.stdout
+    assert "tiny differs from the default in" not in said.stdout  # this copy has no recorded default
+    assert "Measured: 16 repetitions" in said.stdout
     return project
 
 
-def test_the_quick_report_has_its_own_results_and_leaves_the_whole_one_s_alone(quick: Project) -> None:
+def test_the_quick_report_has_its_own_results_folder(quick: Project) -> None:
     assert (quick.root / "results/quick/report.pdf").is_file()
     assert not (quick.root / "results/report.pdf").exists()
 
 
-def test_what_the_quick_report_measured_is_used_by_the_whole_one(quick: Project) -> None:
+def test_the_complete_report_uses_the_measurements_of_the_quick_report(quick: Project) -> None:
     before = quick.raw_files()
     assert {path.split("/")[0] for path in before} == {"c400"}
     dry = quick.snakemake("-n")
@@ -48,7 +48,7 @@ def test_what_the_quick_report_measured_is_used_by_the_whole_one(quick: Project)
     assert "Measuring tiny on c400: " not in dry.stdout
 
 
-def test_the_quick_report_can_be_made_again_and_measures_nothing_twice(quick: Project) -> None:
+def test_a_second_quick_report_measures_nothing(quick: Project) -> None:
     before = quick.raw_files()
     times = {path: (quick.root / "data/raw" / path).stat().st_mtime_ns for path in before}
     said = run(quick.root, "quick")
@@ -56,22 +56,22 @@ def test_the_quick_report_can_be_made_again_and_measures_nothing_twice(quick: Pr
     assert {path: (quick.root / "data/raw" / path).stat().st_mtime_ns for path in quick.raw_files()} == times
 
 
-def test_the_quick_report_asks_for_the_very_raw_files_of_the_whole_one() -> None:
+def test_the_raw_files_of_the_quick_report_are_a_part_of_those_of_the_complete_one() -> None:
     changes = yaml.safe_load((ROOT / "config/quick.yaml").read_text(encoding="utf-8"))
-    complete, quick = load(ROOT), load(ROOT, changes)
+    complete, quick = load_cells(ROOT), load_cells(ROOT, changes)
     assert changes["repetitions"] == 2
     study = complete.studies[0]
     some, all_raws = (set(cells.raw_files(cells.of_study(study))) for cells in (quick, complete))
     assert some < all_raws
 
 
-def test_unknown_command_is_refused() -> None:
+def test_an_unknown_command_is_refused() -> None:
     said = run(ROOT, "tset")
     assert said.returncode == 2
-    assert "no command 'tset'" in said.stderr
+    assert "there is no command 'tset'" in said.stderr
 
 
-def test_user_who_may_not_install_gets_the_line_to_run(disk_folder: Path) -> None:
+def test_a_user_without_sudo_gets_the_command_to_run_as_root(disk_folder: Path) -> None:
     if not shutil.which("apt-get"):
         pytest.skip("no Debian or Ubuntu")
     if shutil.which("sudo"):

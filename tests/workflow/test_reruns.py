@@ -1,4 +1,4 @@
-"""What runs again after a change, and what does not, as `snakemake -n` tells."""
+"""What runs again after a change, and what does not, as printed by `snakemake -n`."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ EXPERIMENTS = {
 
 @pytest.fixture(scope="module")
 def base(module_disk_folder: Path) -> Project:
-    """A project that is measured and collected; the tests below copy it, change one thing and ask what would run."""
+    """Return a measured and collected project, which tests copy and change."""
     project = copy_project(module_disk_folder / "base")
     project.edit("config/config.yaml", runtime="20 ms", repetitions=3)
     project.edit(STUDY, experiments=EXPERIMENTS)
@@ -34,7 +34,7 @@ def base(module_disk_folder: Path) -> Project:
     return project
 
 
-# What each rule of a default run that runs code of the package runs; those that measure go by what is asked for alone
+# The scripts and notebooks of the rules of a default run. Rules that measure depend on the configuration only.
 RUNS = {
     "collect_tiny": ["workflow/scripts/collect.py"],
     "analyse_tiny": ["workflow/scripts/analyse.py", "notebooks/tiny.ipynb"],
@@ -45,14 +45,14 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def reported(base: Project, module_disk_folder: Path) -> Project:
-    """The measured project after a report, as Snakemake has it on record: what stands in the results says nothing."""
+    """Return the measured project after a report in Snakemake's records, with placeholders as results."""
     project = Project(module_disk_folder / "reported")
     shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
-    conf = config.load(project.root)
+    conf = config.load_config(project.root)
     results = ["numbers/tiny.json", "scorecard.json", "report.pdf", "colophon.json"]
     for file in [
-        *study_rules.tables(conf, "tiny"),
-        *study_rules.figures(conf, "tiny"),
+        *study_rules.table_files(conf, "tiny"),
+        *study_rules.figure_files(conf, "tiny"),
         *(f"results/{name}" for name in results),
     ]:
         path = project.root / file
@@ -66,7 +66,7 @@ def reported(base: Project, module_disk_folder: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def uses(reported: Project) -> list[tuple[str, str]]:
-    """Which rule of a report uses directly what another one makes: the latter first."""
+    """Pairs of rules: the second rule uses an output of the first."""
     said = reported.snakemake("--rulegraph").stdout
     names = dict(re.findall(r'(\d+)\[label = "(\w+)"', said))
     return [(names[made], names[using]) for made, using in re.findall(r"(\d+) -> (\d+)", said)]
@@ -81,7 +81,7 @@ def would_run(project: Project, *targets: str) -> set[str]:
 
 @contextlib.contextmanager
 def changed(path: Path) -> Iterator[None]:
-    """Have another line in a file while the context lasts."""
+    """Append a line to a file while the context lasts."""
     before, times = path.read_text(), path.stat()
     try:
         path.write_text(f"{before}\n# another line\n")
@@ -93,9 +93,9 @@ def changed(path: Path) -> Iterator[None]:
 
 @pytest.fixture(params=["same checkout", "fresh clone"])
 def measured(request: pytest.FixtureRequest, base: Project, disk_folder: Path) -> Project:
-    """The measured project; as a fresh clone it has only the raw files: no Snakemake metadata, new file times."""
+    """Return the measured project; a fresh clone has raw files with new times, and no records of Snakemake."""
     root = disk_folder / "copy"
-    # the scratch file is made anew: a copy of one is refused, as any file that the package did not make
+    # the scratch file is left out, because the package refuses a copy of its file
     if request.param == "same checkout":
         shutil.copytree(base.root, root, ignore=shutil.ignore_patterns("scratch.bin*"))
     else:
@@ -109,10 +109,6 @@ def would_measure(project: Project) -> set[str]:
     dry = project.snakemake("-n")
     assert dry.returncode == 0, dry.stdout
     return set(re.findall(r"Measuring tiny on scratch: (\S+)-[0-9a-f]{8}$", dry.stdout, flags=re.MULTILINE))
-
-
-def test_without_a_change_nothing_runs(base: Project) -> None:
-    assert "Nothing to be done" in base.snakemake("-n", "collect_tiny").stdout
 
 
 def test_without_a_change_nothing_is_measured(measured: Project) -> None:
@@ -141,25 +137,25 @@ def test_comments_and_descriptions_run_nothing(base: Project) -> None:
         ("raw/tuning_steps.py", {"collect_tiny", "judge"}),  # collect -> raw.sidecars -> raw.tuning_steps
         ("base/errors.py", RUNS.keys()),
         ("judging/formulas.py", {"judge"}),  # judge -> judging.scorecard -> … -> judging.formulas
-        ("analysis/outputs.py", {"analyse_tiny"}),  # which notebooks alone rest on
+        ("analysis/outputs.py", {"analyse_tiny"}),  # only notebooks import it
         ("measuring/cell.py", set()),
     ],
 )
-def test_a_changed_module_runs_exactly_what_rests_on_it_and_measures_nothing(
+def test_a_changed_module_runs_exactly_its_dependants_and_measures_nothing(
     reported: Project, uses: list[tuple[str, str]], module: str, some_that_run: Collection[str]
 ) -> None:
     source = f"src/iopatterns/{module}"
-    resting = {rule for rule, files in RUNS.items() if source in rule_code.dependencies_of(reported.root, *files)}
-    assert resting >= set(some_that_run)
-    expected = resting
+    dependants = {rule for rule, files in RUNS.items() if source in rule_code.dependencies_of(reported.root, *files)}
+    assert dependants >= set(some_that_run)
+    expected = dependants
     while more := {using for made, using in uses if made in expected} - expected:
         expected = expected | more
     with changed(reported.root / source):
         assert would_run(reported) == expected
 
 
-def test_what_fits_and_what_converts_traces_run_again_when_their_code_changes(reported: Project) -> None:
-    fits = [f"results/twins/{model}.yaml" for model in twin_models.fitted(reported.root)]
+def test_fitting_and_converting_traces_run_again_if_their_code_changes(reported: Project) -> None:
+    fits = [f"results/twins/{model}.yaml" for model in twin_models.fitted_models(reported.root)]
     trace = reported.root / "mine.strace"
     trace.write_text('7 1.0 open("/f", O_RDONLY) = 3\n7 1.2 read(3, "", 512) = 512\n')
     converted, own = "results/calls/mine.parquet", ["--config", f"traces={{mine: {{path: {trace}}}}}"]
@@ -170,26 +166,26 @@ def test_what_fits_and_what_converts_traces_run_again_when_their_code_changes(re
     assert done.returncode == 0, done.stdout
     for module, runs in {
         "twin/streams.py": {"fit_model"},
-        "calls/texts.py": {"convert_trace"},
+        "calls/strace.py": {"convert_trace"},
         "twin/linux.py": set(),
     }.items():
         with changed(reported.root / "src/iopatterns" / module):
             assert would_run(reported, "calibrate", converted, *own) - {"calibrate"} == runs
 
 
-def test_added_level_runs_exactly_its_cells(measured: Project) -> None:
+def test_an_added_level_runs_exactly_its_cells(measured: Project) -> None:
     vary = {"rw": ["read", "randread"], "bs": ["4k", "16k"]}
     measured.edit(STUDY, experiments={**EXPERIMENTS, "one": {**EXPERIMENTS["one"], "vary": vary}})
     assert would_measure(measured) == {"read-16k-j1-think10us", "randread-16k-j1-think10us"}
 
 
-def test_changed_fio_option_runs_exactly_the_cells_that_have_it(measured: Project) -> None:
+def test_a_changed_fio_option_runs_exactly_the_cells_with_the_option(measured: Project) -> None:
     changed = {**EXPERIMENTS["one"], "fio": {"thinktime": "20 us"}}
     measured.edit(STUDY, experiments={**EXPERIMENTS, "one": changed})
     assert would_measure(measured) == {"read-4k-j1-think20us", "randread-4k-j1-think20us"}
 
 
-def test_more_repetitions_run_all_cells_and_keep_what_is_measured(measured: Project) -> None:
+def test_more_repetitions_run_all_cells_and_fewer_none(measured: Project) -> None:
     measured.edit("config/config.yaml", repetitions=6)
     assert len(would_measure(measured)) == 4
     before = measured.raw_files()
@@ -198,20 +194,13 @@ def test_more_repetitions_run_all_cells_and_keep_what_is_measured(measured: Proj
     after = measured.raw_files()
     assert len(after) == 2 * len(before)
     assert {name: after[name] for name in before} == before
+    measured.edit("config/config.yaml", repetitions=3)
+    assert would_measure(measured) == set()
 
 
-def test_fewer_repetitions_measure_nothing(base: Project, disk_folder: Path) -> None:
-    project = Project(disk_folder / "copy")
-    shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
-    project.edit(STUDY, repetitions=4)
-    assert project.snakemake("collect_tiny").returncode == 0
-    project.edit(STUDY, repetitions=2)
-    assert would_measure(project) == set()
-
-
-# Snakemake is told of the last execution alone, as long as all are there
+# Only the last repetition is declared to Snakemake if all raw files exist
 @pytest.mark.parametrize("execution", ["01", "03"])
-def test_deleted_raw_file_is_measured_again(measured: Project, execution: str) -> None:
+def test_a_deleted_raw_file_is_measured_again(measured: Project, execution: str) -> None:
     cell = next((measured.root / "data/raw").glob("scratch/tiny/randread-28k-*"))
     before = {path.name: path.read_bytes() for path in cell.glob("*.json")}
     (cell / f"{execution}.json").unlink()
@@ -227,7 +216,7 @@ def test_deleted_raw_file_is_measured_again(measured: Project, execution: str) -
 
 
 @pytest.mark.parametrize("execution", ["01", "03"])
-def test_a_raw_file_that_was_changed_is_refused(base: Project, disk_folder: Path, execution: str) -> None:
+def test_a_changed_raw_file_is_refused(base: Project, disk_folder: Path, execution: str) -> None:
     project = Project(disk_folder / "copy")
     shutil.copytree(base.root, project.root, ignore=shutil.ignore_patterns("scratch.bin*"))
     assert "Nothing to be done" in project.snakemake("-n", "collect_tiny").stdout
@@ -239,13 +228,13 @@ def test_a_raw_file_that_was_changed_is_refused(base: Project, disk_folder: Path
     assert "Measuring" not in refused.stdout
 
 
-def test_mistake_ends_with_status_2_and_one_message(project: Project) -> None:
+def test_a_mistake_in_the_configuration_ends_with_status_2_and_one_message(project: Project) -> None:
     path = project.root / "config/config.yaml"
     path.write_text(path.read_text().replace("repetitions:", "repetition:"))
     wrong = project.snakemake()
     assert wrong.returncode == 2
     said = [line for line in wrong.stdout.splitlines() if not line.startswith("Using workflow specific profile")]
-    assert len(said) == 2  # the key that is unknown, and the one that is missing
+    assert len(said) == 2  # the unknown key, and the missing key
     assert said[0].startswith("config/config.yaml: ")
     assert "Did you mean 'repetitions'?" in wrong.stdout
     assert not (project.root / "data/raw").exists()

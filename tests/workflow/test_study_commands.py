@@ -1,4 +1,4 @@
-"""The commands `iopatterns study`: a study leaves the project, and comes back to the byte."""
+"""The commands `iopatterns study`: a removed study can be added again with the same bytes."""
 
 import fcntl
 import shutil
@@ -17,28 +17,21 @@ from iopatterns.workflow import study_package
 from iopatterns.workflow.run_start import RunLockError
 from iopatterns.workflow.study_package import StudyError
 
-# The configuration as it is committed, in place of the small one of a copy
-AS_COMMITTED = ("config/config.yaml",)
-
 
 def contents(root: Path) -> dict[str, bytes]:
-    """Return the content of each file of a project but for the package's own code and what Snakemake keeps."""
-    found = {}
-    for path in sorted(root.rglob("*")):
-        place = path.relative_to(root)
-        if (
-            path.is_file()
-            and place.parts[0] not in {"src", ".snakemake", "results"}
-            and "__pycache__" not in place.parts
-        ):
-            found[str(place)] = path.read_bytes()
-    return found
+    """Return the content of each file of a project, without code, results and Snakemake's files."""
+    excluded = {"src", ".snakemake", "results"}
+    places = {path.relative_to(root): path for path in sorted(root.rglob("*")) if path.is_file()}
+    return {
+        str(place): path.read_bytes()
+        for place, path in places.items()
+        if place.parts[0] not in excluded and "__pycache__" not in place.parts
+    }
 
 
 def lay_out(root: Path) -> Project:
     project = copy_project(root)
-    for file in AS_COMMITTED:
-        shutil.copy(ROOT / file, root / file)
+    shutil.copy(ROOT / "config/config.yaml", root / "config/config.yaml")
     for folder in ("data/ablation", "data/manifests", "tests/studies"):
         if (ROOT / folder).exists():
             shutil.copytree(ROOT / folder, root / folder)
@@ -49,17 +42,17 @@ def lay_out(root: Path) -> Project:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", study_files.studies(ROOT)[-2:])
-def test_a_study_that_was_removed_comes_back_to_the_byte(study: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("study", study_files.study_names(ROOT)[-2:])
+def test_a_removed_study_is_added_with_the_same_bytes(study: str, tmp_path: Path) -> None:
     project = lay_out(tmp_path / "project")
     root, package = project.root, tmp_path / "package.tar.xz"
     before = contents(root)
     for arguments in (["pack", study, "--output", str(package)], ["remove", study, "--yes"]):
         done = project.iopatterns("study", *arguments)
         assert done.returncode == 0, done.stdout
-    assert study_files.files_of(root, study) == []
-    assert list(study_files.places_of(root, study)) == []
-    assert study not in config.load(root).studies
+    assert study_files.files_of_study(root, study) == []
+    assert list(study_files.existing_places(root, study)) == []
+    assert study not in config.load_config(root).studies
     planned = project.snakemake("-n")
     assert planned.returncode == 0, planned.stdout
     assert f"notebooks/{study}" not in planned.stdout
@@ -75,7 +68,7 @@ def test_the_same_study_gives_the_same_package(tmp_path: Path) -> None:
         root = lay_out(tmp_path / name).root
         (root / "notebooks/tiny.py").touch()
         (root / "notebooks/tiny.ipynb").chmod(0o600)
-        sums.append(study_package.pack(root, "tiny", tmp_path / f"{name}.tar.xz").sha256)
+        sums.append(study_package.pack_study(root, "tiny", tmp_path / f"{name}.tar.xz").sha256)
     assert sums[0] == sums[1]
 
 
@@ -98,7 +91,7 @@ drives: [twins]
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with three studies; of `mine` each place has a file, and it brings the model `own`."""
+    """Return a project with three studies. The study `mine` has a file at each place, and its own model."""
     root = tmp_path / "small"
     for study, model, drive in (("first", "shared", "a"), ("mine", "own", "shared"), ("last", "shared", "b")):
         write(root / f"config/studies/{study}.yaml", GRID.format(model=model, drive=drive))
@@ -141,16 +134,16 @@ def refused(*arguments: str) -> str:
 def packed_and_removed(root: Path, *arguments: str) -> Path:
     """Pack `mine` and remove it; return the package."""
     package = root.parent / "mine.tar.xz"
-    study_package.pack(root, "mine", package)
+    study_package.pack_study(root, "mine", package)
     assert run("remove", "mine", "--yes", *arguments).exit_code == 0
     return package
 
 
-def test_all_places_and_the_own_model_make_the_round_trip(root: Path) -> None:
+def test_files_at_all_places_and_the_own_model_are_removed_and_added(root: Path) -> None:
     before = contents(root)
     package = packed_and_removed(root)
-    gone = before.keys() - contents(root).keys()
-    assert {str(path) for path in gone} == {
+    removed = before.keys() - contents(root).keys()
+    assert {str(path) for path in removed} == {
         "config/studies/mine.yaml",
         "data/ablation/mine.yaml",
         "data/manifests/3.39/mine.sha256",
@@ -174,14 +167,14 @@ def test_all_places_and_the_own_model_make_the_round_trip(root: Path) -> None:
     assert not (root / "notebooks/mine.py").stat().st_mode & 0o111
 
 
-def test_a_model_that_a_drive_of_the_user_needs_stays(root: Path) -> None:
+def test_a_model_of_a_user_s_drive_is_packed_and_not_removed(root: Path) -> None:
     write(root / "config/drives.yaml", "x: {kind: twin, model: own}\n")
     package = packed_and_removed(root)
     assert (root / "data/twins/own.yaml").exists()
-    assert "data/twins/own.yaml" in study_package.Package.open(package).sums
+    assert "data/twins/own.yaml" in study_package.StudyPackage.open(package).sums
 
 
-def test_missing_references_are_added_and_others_kept(root: Path) -> None:
+def test_only_missing_references_are_added(root: Path) -> None:
     package = packed_and_removed(root)
     write(root / "paper/references.yml", "other:\n  type: misc\ncited:\n  type: book\n")
     assert run("add", str(package), "--yes").exit_code == 0
@@ -194,15 +187,12 @@ def test_missing_references_are_added_and_others_kept(root: Path) -> None:
 
 def test_a_link_is_not_packed(root: Path) -> None:
     (root / "data/traces/mine/link").symlink_to("/etc/passwd")
-    assert "data/traces/mine/link: a link, and a package holds files" in refused("pack", "mine")
+    assert "data/traces/mine/link: a package cannot contain a link" in refused("pack", "mine")
     assert not (root / "mine.tar.xz").exists()
 
 
-def test_a_study_that_is_not_there_is_told_with_the_nearest(root: Path) -> None:
-    assert "no study 'mien'. Did you mean 'mine'? There: first, last, mine." in refused("pack", "mien")
-
-
-def test_another_file_is_not_overwritten_and_a_package_is(root: Path) -> None:
+def test_an_unknown_study_is_refused_and_only_a_package_of_the_study_overwritten(root: Path) -> None:
+    assert "no study 'mien'. Did you mean 'mine'? Studies: first, last, mine." in refused("pack", "mien")
     write(root / "mine.tar.xz", "my own")
     assert "not a package of 'mine'" in refused("pack", "mine")
     (root / "mine.tar.xz").unlink()
@@ -217,47 +207,44 @@ def test_raw_files_of_simulated_drives_are_packed_on_request(root: Path) -> None
             root / f"data/raw/{drive}/mine/cell/01.sidecar.json",
             f'{{"specification": {{"drive": {{"kind": "{kind}"}}}}}}',
         )
-    plain, done = study_package.pack(root, "mine", Path("a.tar.xz")), run("pack", "mine", "--with-raw")
-    assert "Raw files of disk are left out" in done.output
-    more = study_package.Package.open(Path("mine.tar.xz")).sums.keys() - set(plain.paths)
+    plain, done = study_package.pack_study(root, "mine", Path("a.tar.xz")), run("pack", "mine", "--with-raw")
+    assert "Raw files of the real drive disk are not included" in done.output
+    more = study_package.StudyPackage.open(Path("mine.tar.xz")).sums.keys() - set(plain.paths)
     assert more == {"data/raw/c400/mine/cell/01.json", "data/raw/c400/mine/cell/01.sidecar.json"}
 
 
 # ---- Add
 
 
-def test_what_would_be_written_is_shown_and_asked(root: Path) -> None:
+def test_the_changes_of_adding_are_shown_and_nothing_is_overwritten(root: Path) -> None:
     package = packed_and_removed(root)
     before = contents(root)
     shown = run("add", str(package), answer="n\n")
     assert shown.exit_code == 1
-    for line in ("study 'mine', A study of a drive", "  data/twins/own.yaml", "studies: mine", "A study is code"):
+    for line in ("study 'mine', A study of a drive", "  data/twins/own.yaml", "studies: mine", "A study contains code"):
         assert line in shown.output
     assert contents(root) == before
-
-
-def test_nothing_is_overwritten(root: Path) -> None:
-    package = packed_and_removed(root)
     write(root / "notebooks/mine.py", "my own")
+    write(root / "data/traces/mine", "a file with the path of a folder")
     (root / "data/twins/own.yaml").symlink_to("unused.yaml")
     before = contents(root)
-    told = refused("add", str(package), "--yes").splitlines()
-    assert "nothing was written" in told[0]
-    assert told[1:] == ["data/twins/own.yaml", "notebooks/mine.py"]
+    message = refused("add", str(package), "--yes").splitlines()
+    assert "nothing was written" in message[0]
+    assert message[1:] == ["data/traces/mine", "data/twins/own.yaml", "notebooks/mine.py"]
     assert contents(root) == before
 
 
-def test_what_is_there_already_with_the_same_content_is_no_obstacle(root: Path) -> None:
-    study_package.pack(root, "mine", root / "mine.tar.xz")
+def test_a_complete_study_is_not_added_again(root: Path) -> None:
+    study_package.pack_study(root, "mine", root / "mine.tar.xz")
     before = contents(root)
     done = run("add", "mine.tar.xz")
     assert done.exit_code == 0
-    assert "Nothing is to be added." in done.output
+    assert "The project contains all of this already." in done.output
     assert contents(root) == before
 
 
 @pytest.mark.parametrize("broken", ["config/config.yaml", "tests/studies/mine/deep/file"])
-def test_all_or_nothing_is_written(root: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_if_one_write_fails(root: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     package = packed_and_removed(root)
     write(root / "paper/references.yml", "")
     before = contents(root)
@@ -270,7 +257,7 @@ def test_all_or_nothing_is_written(root: Path, broken: str, monkeypatch: pytest.
 
 
 def failing_at(broken: str, do: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that does as another, and fails where one of its arguments is the broken file."""
+    """Return a wrapper that fails once, when one of its arguments is the broken file."""
     failed: list[str] = []
 
     def does(*arguments: object) -> None:
@@ -282,17 +269,11 @@ def failing_at(broken: str, do: Callable[..., None]) -> Callable[..., None]:
     return does
 
 
-def test_a_file_where_a_folder_belongs_is_named(root: Path) -> None:
-    package = packed_and_removed(root)
-    write(root / "data/traces/mine", "a file")
-    assert "data/traces/mine" in refused("add", str(package), "--yes").splitlines()
-
-
 # ---- Remove
 
 
-def test_results_and_raw_files_of_the_study_alone_are_removed(root: Path) -> None:
-    gone = [
+def test_only_results_and_raw_files_of_the_study_are_removed(root: Path) -> None:
+    removed = [
         "results/tables/mine/a.csv",
         "results/numbers/mine.json",
         "results/measurements/mine.tuning.json",
@@ -311,25 +292,20 @@ def test_results_and_raw_files_of_the_study_alone_are_removed(root: Path) -> Non
         "results/tables/other/mine.csv",
         "results/mine2/report.pdf",
     ]
-    for file in (*gone, *kept):
+    for file in (*removed, *kept):
         write(root / file, file)
     shown = run("remove", "mine", answer="n\n")
-    assert all((root / file).exists() for file in (*gone, *kept, "notebooks/mine.py"))
+    assert all((root / file).exists() for file in (*removed, *kept, "notebooks/mine.py"))
     for place in ("results/tables/mine", "data/raw/c400/mine", "data/twins/own.yaml", "config/studies/mine.yaml"):
         assert f"  {place}\n" in shown.output
+    assert "data/raw" not in run("remove", "mine", "--keep-raw", answer="n\n").output
     assert run("remove", "mine", "--yes").exit_code == 0
-    assert not any((root / file).exists() for file in gone)
+    assert not any((root / file).exists() for file in removed)
     assert all((root / file).exists() for file in kept)
     assert not (root / "data/raw/c400").exists()
 
 
-def test_raw_files_are_kept_on_request(root: Path) -> None:
-    write(root / "data/raw/c400/mine/cell/01.json", "{}")
-    assert run("remove", "mine", "--yes", "--keep-raw").exit_code == 0
-    assert (root / "data/raw/c400/mine/cell/01.json").exists()
-
-
-def test_a_link_is_removed_and_its_target_stays(root: Path) -> None:
+def test_a_link_is_removed_without_its_target(root: Path) -> None:
     write(root.parent / "elsewhere/file", "precious")
     shutil.rmtree(root / "data/traces/mine")
     (root / "data/traces/mine").symlink_to(root.parent / "elsewhere")
@@ -339,7 +315,7 @@ def test_a_link_is_removed_and_its_target_stays(root: Path) -> None:
     assert not (root / "data/traces/mine").is_symlink()
 
 
-def test_nothing_is_removed_while_a_run_measures(root: Path) -> None:
+def test_nothing_is_removed_during_a_run(root: Path) -> None:
     write(root / "data/raw/.run.lock", "4711")
     with open(root / "data/raw/.run.lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -349,42 +325,43 @@ def test_nothing_is_removed_while_a_run_measures(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "text"),
+    ("study", "file", "text", "message"),
     [
-        ("config/studies/last.yaml", "experiments: {e: {replay: {trace: 'data/traces/mine/{bs}.parquet'}}}"),
-        ("data/workloads/last/recordings.yaml", "recordings: {r: {phases: {run: sh data/workloads/mine/run.sh}}}"),
+        (
+            "mine",
+            "config/studies/last.yaml",
+            "experiments: {e: {replay: {trace: 'data/traces/mine/{bs}.parquet'}}}",
+            "'mine' cannot be removed: config/studies/last.yaml uses files in data/traces/mine/.",
+        ),
+        (
+            "mine",
+            "data/workloads/last/recordings.yaml",
+            "recordings: {r: {phases: {run: sh data/workloads/mine/run.sh}}}",
+            "'mine' cannot be removed: data/workloads/last/recordings.yaml uses files in data/workloads/mine/.",
+        ),
+        ("mine", "config/config.yaml", "studies: [mine]\n", "config/config.yaml: studies: 'mine' is the only study."),
+        *((name, "other", "", f"'{name}' cannot be the name of a study.") for name in ("*", "../mine", "m?ne", "")),
     ],
 )
-def test_a_study_that_another_one_needs_stays(root: Path, file: str, text: str) -> None:
+def test_nothing_is_removed_with_a_needed_study_or_an_invalid_name(
+    root: Path, study: str, file: str, text: str, message: str
+) -> None:
     write(root / file, text)
-    told = refused("remove", "mine", "--yes")
-    assert told.startswith(f"'mine' cannot be removed: {file} uses files in data/")
-    assert (root / "notebooks/mine.py").exists()
-
-
-def test_the_only_study_stays(root: Path) -> None:
-    write(root / "config/config.yaml", "studies: [mine]\n")
-    assert "'mine' is the only study" in refused("remove", "mine", "--yes")
-    assert (root / "notebooks/mine.py").exists()
-
-
-@pytest.mark.parametrize("name", ["*", "../mine", "m?ne", ""])
-def test_a_pattern_removes_nothing(root: Path, name: str) -> None:
     before = contents(root)
-    assert "is no name of a study" in refused("remove", name, "--yes")
+    assert refused("remove", study, "--yes").startswith(message)
     assert contents(root) == before
 
 
-def test_an_interrupted_removal_is_finished_by_a_second(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_removal_can_be_repeated(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: Path) -> Iterator[None]:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
         context.setattr(shutil, "rmtree", interrupted)
         run("remove", "mine", "--yes")
-    assert study_files.files_of(root, "mine")
+    assert study_files.files_of_study(root, "mine")
     assert run("remove", "mine", "--yes").exit_code == 0
-    assert list(study_files.places_of(root, "mine")) == []
+    assert list(study_files.existing_places(root, "mine")) == []
     assert not (root / "data/twins/own.yaml").exists()
 
 
@@ -396,12 +373,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return copy_project(tmp_path_factory.mktemp("listed") / "project")
 
 
-def test_the_list_has_each_study_with_its_extent_and_files(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_has_the_extent_and_files_of_each_study(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.root)
     text = run("list").output
     blocks = {block.split(":")[0]: block.splitlines() for block in text.replace("\n  ", "\x00").splitlines()}
     shown = {name: "".join(lines).split("\x00") for name, lines in blocks.items()}
-    assert list(shown) == study_files.studies(project.root)
+    assert list(shown) == study_files.study_names(project.root)
     assert shown["tiny"][1].startswith("configured, ")
     assert shown["tiny"][2] == FIXTURE_GRID
     assert run("list", "--names").output == "tiny\n"
@@ -409,21 +386,21 @@ def test_the_list_has_each_study_with_its_extent_and_files(project: Project, mon
     assert all(shown[name][1].startswith("not configured (config/config.yaml: studies), ") for name in others)
 
 
-def test_a_check_of_all_studies_names_each_mistake(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_of_studies_reports_each_mistake(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.root)
     project.edit("config/config.yaml", file_size="1 GiB", runtime="1 s")
-    names = study_files.studies(project.root)
+    names = study_files.study_names(project.root)
     done = run("check", *names)
     assert done.exit_code == 0, done.output
     assert [line.split(":")[0] for line in done.output.splitlines()] == names
     assert run("new", "mine").exit_code == 0
-    assert run("check", "mine").output == "mine: no mistake found; 4 cells on 1 drive, 2 repetitions each\n"
+    assert run("check", "mine").output == "mine: no mistakes found; 4 cells on 1 drive, 2 repetitions each\n"
     grid = project.root / "config/studies/mine.yaml"
     grid.write_text(grid.read_text().replace("libaio", "psync"))
     (project.root / "paper/studies/mine.typ").unlink()
     done = run("check", "mine", "tiny")
     assert done.exit_code == 2
     assert "config/studies/mine.yaml:18: experiments.depth: iodepth 4 has no effect" in done.output
-    assert "paper/studies/mine.typ: not there. `iopatterns study new mine` begins one." in done.output
-    assert "tiny: no mistake found" in done.output
+    assert "paper/studies/mine.typ: there is no such file. `iopatterns study new mine` creates one." in done.output
+    assert "tiny: no mistakes found" in done.output
     assert run("check", "no").exception is not None

@@ -1,4 +1,4 @@
-# From raw files to tables, figures and numbers: a tidy table per study, then the study's notebook.
+# Collect the raw files of each study into a tidy table, and execute the notebook of the study.
 for study in CELLS.studies:
 
     rule:
@@ -6,7 +6,7 @@ for study in CELLS.studies:
             f"collect_{study}"
         input:
             raw=CELLS.declared_outputs(CELLS.of_study(study)),
-            unpacked=[unpacked_marker(drive) for drive in archives(CONF)],
+            unpacked=[unpacked_marker(drive) for drive in archives_by_drive(CONF)],
             code=rule_code.dependencies_of(ROOT, "workflow/scripts/collect.py"),
         output:
             table=f"{RESULTS}/measurements/{study}.parquet",
@@ -28,19 +28,19 @@ for study in CELLS.studies:
         name:
             f"analyse_{study}"
         input:
-            # outputs and execution counts that JupyterLab saves are no reason to run again: see the parameter `source`
+            # JupyterLab saves outputs and execution counts, which are no reason to run again: `source` has the code's sum
             notebook=ancient(f"notebooks/{study}.ipynb"),
             measurements=f"{RESULTS}/measurements/{study}.parquet",
             tuning=f"{RESULTS}/measurements/{study}.tuning.json",
-            published=study_rules.published(CONF, study),
-            twins=twin_models.files(CONF),
-            traces=study_rules.traces(CONF, study),
+            published=study_rules.published_files(CONF, study),
+            twins=twin_models.model_files(CONF),
+            traces=study_rules.shown_trace_files(CONF, study),
             code=rule_code.dependencies_of(
                 ROOT, "workflow/scripts/analyse.py", f"notebooks/{study}.ipynb"
             ),
         output:
-            tables=study_rules.tables(CONF, study),
-            figures=study_rules.figures(CONF, study),
+            tables=study_rules.table_files(CONF, study),
+            figures=study_rules.figure_files(CONF, study),
             numbers=f"{RESULTS}/numbers/{study}.json",
         log:
             notebook=f"{RESULTS}/notebooks/{study}.ipynb",
@@ -56,11 +56,11 @@ for study in CELLS.studies:
             "../scripts/analyse.py"
 
 
-# A trace of the reader's own in the form that notebooks read, under the name that the configuration gives it.
+# Convert a trace that the user names in config.yaml into the form that notebooks read.
 rule convert_trace:
     input:
         calls=lambda wildcards: CONF.traces[wildcards.trace].path,
-        # of `iopatterns calls convert` the part that reads; the command line would bring in the whole package
+        # only the module that converts: the command line imports the complete package
         code=rule_code.dependencies_of(ROOT, "iopatterns.calls"),
     output:
         "results/calls/{trace}.parquet",
@@ -69,7 +69,7 @@ rule convert_trace:
     params:
         only=lambda wildcards: CONF.traces[wildcards.trace].only,
     message:
-        "Reading the trace {wildcards.trace}"
+        "Converting the trace {wildcards.trace}"
     shell:
         "exec iopatterns calls convert --name={wildcards.trace:q} --only={params.only:q} -- {input.calls:q} {output:q}"
         " > {log:q}"

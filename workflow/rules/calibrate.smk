@@ -1,17 +1,21 @@
-# Fits each model that records a fit anew, from the points that it names: `snakemake --cores 1 calibrate`. What comes out
-# must be the model that is committed; copy it to data/twins when the points or the simulated drive have changed.
+# `snakemake --cores 1 calibrate` repeats the fit of each fitted model in data/twins. The result must equal the committed
+# model. If the fitted points or the simulator have changed, copy the result to data/twins.
 rule calibrate:
     input:
-        models=expand("results/twins/{model}.yaml", model=twin_models.fitted(ROOT)),
+        models=expand(
+            "results/twins/{model}.yaml", model=twin_models.fitted_models(ROOT)
+        ),
     message:
-        "The fitted models lie in results/twins"
+        "The fitted models are in results/twins"
 
 
 rule fit_model:
     input:
         model="data/twins/{model}.yaml",
-        published=lambda wildcards: twin_models.fitted_to(ROOT, wildcards.model),
-        # of `twin fit` the part that fits; the command itself would bring in all other commands of `twin`
+        published=lambda wildcards: twin_models.fitted_values_file(
+            ROOT, wildcards.model
+        ),
+        # only the module that fits: the command `twin fit` imports all other commands of `twin`
         code=rule_code.dependencies_of(ROOT, "iopatterns.twin.fitting"),
     output:
         "results/twins/{model}.yaml",

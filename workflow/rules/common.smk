@@ -1,4 +1,4 @@
-# The configuration, checked before anything else happens, and what the other rules ask of it.
+# Reads and checks the configuration before anything else happens, and defines what other rules share.
 from iopatterns.configuration import kinds
 from iopatterns.workflow import (
     ablation,
@@ -6,33 +6,37 @@ from iopatterns.workflow import (
     capture,
     drive_resources,
     entry,
+    fit_user_drive,
     forecast,
     notebooks,
-    own_twin,
     rule_code,
     study_rules,
     twin_models,
 )
-from iopatterns.workflow.planned_cells import RAW, archives, unpacked_marker
+from iopatterns.workflow.planned_cells import (
+    RAW_FOLDER,
+    archives_by_drive,
+    unpacked_marker,
+)
 
-# Values given with --config or --configfile replace those of config/config.yaml.
-CELLS = entry.load(workflow, config)
+# Values of --config and --configfile replace values of config/config.yaml.
+CELLS = entry.load_workflow(workflow, config)
 CONF, ROOT, RESULTS = CELLS.config, CELLS.root, CELLS.config.results
 
-# Real drives of a host are measured one at a time, whatever --cores and the profile say: two at once disturb each other,
-# unless the configuration says that they do not.
-for resource in drive_resources.names(CONF):
+# Only one real drive of a host is measured at a time, also with --cores 2, because two measurements disturb each other.
+# `independent_drives` in the configuration lists exceptions.
+for resource in drive_resources.resource_names(CONF):
     workflow.register_resource(resource, 1)
 
 
-# `snakemake plan`: what a run would measure, how long that would take, and how much it would write.
+# `snakemake plan` prints what a run would measure, how long it would take, and how many bytes it would write.
 rule plan:
     log:
         f"{RESULTS}/logs/plan.log",
     params:
-        forecast=lambda wildcards: forecast.text(CELLS),
+        forecast=lambda wildcards: forecast.forecast_text(CELLS),
     message:
-        "What is still to be measured"
+        "Outstanding measurements"
     shell:
         "printf '%s\\n' {params.forecast:q} | tee {log:q}"
 

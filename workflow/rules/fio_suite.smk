@@ -1,6 +1,6 @@
-# How much of fio's own test suite passes on twins, and why the rest does not:
-# `snakemake --cores 1 fio-suite --config fio_source=/path/to/fio`. It stands before the configuration is read, which has
-# no such key: the source tree concerns this rule alone. It has no output, so that it runs whenever it is asked for.
+# `snakemake --cores 1 fio-suite --config fio_source=/path/to/fio` runs fio's own test suite on twins, and prints which
+# tests pass and why others do not. `fio_source` is no key of config.yaml, and is therefore removed before the configuration
+# is checked. The rule has no output, so that it runs whenever it is requested.
 FIO_SOURCE = config.pop("fio_source", "")
 
 
@@ -12,6 +12,6 @@ rule fio_suite:
     params:
         source=FIO_SOURCE,
     message:
-        "fio's own tests on twins"
+        "Running fio's own tests on twins"
     shell:
         "python tests/benchmarks/fio_suite.py {params.source:q} --output results/fio-suite.json 2> {log:q} || (cat {log:q} >&2; exit 1)"

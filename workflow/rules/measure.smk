@@ -1,16 +1,16 @@
-# One job for some cells of a drive, with all their executions; of a real drive, whose cells take long, for one. Raw files
-# are never deleted by the workflow: `update` keeps those that are there, so that an interrupted job goes on where it
-# stopped, more repetitions add to what is measured, and of a batch only the cells are measured that lack something.
-# `params` hold what follows from the names of the raw files alone, so that they give no reason to run anything again.
+# A job measures all repetitions of one or several cells of a drive. Cells that take long have a job of their own.
+# The workflow never deletes raw files. `update` keeps existing raw files, so that an interrupted job continues where it
+# stopped, and that more repetitions add to the measured ones. A job measures only what is missing.
+# `params` depend on nothing but the names of the raw files. They are therefore never a reason to run a job again.
 for study in CELLS.studies:
 
-    for batch in batches.of_study(CELLS, study):
+    for batch in batches.study_batches(CELLS, study):
 
         rule:
             name:
                 batch.name
             input:
-                # by what these are made of, cells have their names: it matters only that they are there
+                # only their existence matters: the name of a cell contains a checksum of what its trace is recorded from
                 ancient(batches.recorded_traces(batch)),
             output:
                 update(CELLS.declared_outputs(batch.cells)),
@@ -18,11 +18,13 @@ for study in CELLS.studies:
                 f"{RESULTS}/logs/measure/{batch.drive}/{batch.name}.log",
             resources:
                 **{
-                    resource: drive_resources.taken(CONF, batch.drive, resource)
-                    for resource in drive_resources.names(CONF)
+                    resource: drive_resources.resource_amount(
+                        CONF, batch.drive, resource
+                    )
+                    for resource in drive_resources.resource_names(CONF)
                 },
                 drive_host=kinds.host_of(CONF.drives[batch.drive]),
-                slurm_extra=drive_resources.slurm_extra(CONF, batch.drive),
+                slurm_extra=drive_resources.slurm_options(CONF, batch.drive),
                 runtime=lambda wildcards, attempt, batch=batch: batches.time_limit_min(
                     CELLS, batch, attempt
                 ),
@@ -48,12 +50,12 @@ for study in CELLS.studies:
         input:
             CELLS.declared_outputs(CELLS.of_study(study)),
         message:
-            f"The raw files of {study} are there"
+            f"The raw files of {study} are complete"
 
 
-# A drive measured elsewhere: one job for all its cells, for an archive is read from its beginning to its end. The archive
-# is an input, and its sum a parameter: a newer file is unpacked again, and so is an older one put in its place.
-for drive, archive in archives(CONF).items():
+# A drive that was measured on another machine has one job for all its cells, because an archive can only be read
+# sequentially. Its checksum is a parameter, so that an archive is also unpacked again if an older file replaces it.
+for drive, archive in archives_by_drive(CONF).items():
 
     rule:
         name:
@@ -75,7 +77,7 @@ for drive, archive in archives(CONF).items():
             f"{RESULTS}/logs/unpack/{drive}.log",
         params:
             sha256=archive.sha256,
-            folder=f"{RAW}/{drive}",
+            folder=f"{RAW_FOLDER}/{drive}",
         message:
             f"Unpacking {drive} from {archive.path}"
         shell:

@@ -1,4 +1,4 @@
-# The report: its source, everything that the notebooks made, and how the measurements came about.
+# The report: typeset from its source, the outputs of the notebooks, and the provenance of the measurements.
 rule report:
     input:
         source="paper/report.typ",
@@ -8,8 +8,8 @@ rule report:
             *expand("paper/studies/{study}.typ", study=CELLS.studies),
         ],
         references="paper/references.yml",
-        tables=study_rules.tables(CONF, *CELLS.studies),
-        figures=study_rules.figures(CONF, *CELLS.studies),
+        tables=study_rules.table_files(CONF, *CELLS.studies),
+        figures=study_rules.figure_files(CONF, *CELLS.studies),
         numbers=[f"{RESULTS}/numbers/{study}.json" for study in CELLS.studies],
         scorecard=f"{RESULTS}/scorecard.json",
         provenance=[
@@ -23,7 +23,7 @@ rule report:
     log:
         f"{RESULTS}/logs/report.log",
     params:
-        titles=study_rules.titles(CONF),
+        titles=study_rules.study_titles(CONF),
     message:
         f"Typesetting {RESULTS}/report.pdf"
     script:

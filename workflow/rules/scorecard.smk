@@ -1,17 +1,17 @@
-# The scorecard: what became of every published number and claim of the sources.
+# The scorecard: a verdict on every published number and claim of the sources.
 rule judge:
     input:
         measurements=[
             f"{RESULTS}/measurements/{study}.{kind}"
-            for study in study_rules.judged(CONF)
+            for study in study_rules.judged_studies(CONF)
             for kind in ("parquet", "tuning.json")
         ],
         published=[
-            *study_rules.claimed(CONF),
-            *study_rules.published(CONF, *CELLS.studies),
+            *study_rules.claims_files(CONF),
+            *study_rules.published_files(CONF, *CELLS.studies),
         ],
-        twins=twin_models.files(CONF),
-        ablation=ablation.files_of(CONF),
+        twins=twin_models.model_files(CONF),
+        ablation=ablation.ablation_input_files(CONF),
         schema="workflow/schemas/claims.schema.yaml",
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/judge.py"),
     output:
@@ -19,24 +19,25 @@ rule judge:
     log:
         f"{RESULTS}/logs/judge.log",
     params:
-        studies=study_rules.judged(CONF),
+        studies=study_rules.judged_studies(CONF),
         confidence=CONF.confidence,
         method=CONF.interval,
-        models=twin_models.by_drive(CONF),
         config=config,
     message:
-        "Holding the sources' claims against what was measured"
+        "Comparing the claims of the sources with the measurements"
+        if study_rules.judged_studies(CONF)
+        else "Writing an empty scorecard, because no study has a source"
     script:
         "../scripts/judge.py"
 
 
-# `snakemake --cores 1 scorecard` fails when a claim or number that is expected to hold no longer does.
+# `snakemake --cores 1 scorecard` fails if a claim or number that is expected to be reproduced is not.
 rule scorecard:
     input:
         f"{RESULTS}/scorecard.json",
     log:
         f"{RESULTS}/logs/scorecard.log",
     message:
-        "The scorecard, compared with what is expected of each study"
+        "Comparing the scorecard with the expectations of each study"
     shell:
         'iopatterns scorecard --results "$(dirname {input:q})" 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}'

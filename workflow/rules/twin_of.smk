@@ -1,6 +1,6 @@
-# A twin of a drive of yours: `snakemake --cores 1 twin_of_labdisk` reads the drive, fits a simulated one to two thirds of
-# what was measured, and says how far it is off the rest. What is measured already is not measured again.
-for drive in own_twin.drives(ROOT):
+# `snakemake --cores 1 twin_of_labdisk` reads the drive `labdisk`, fits a simulated drive (twin) to two thirds of the
+# measured points, and reports its error on the held-out third. Existing measurements are used again.
+for drive in fit_user_drive.fittable_drives(ROOT):
 
     rule:
         name:
@@ -15,6 +15,6 @@ for drive in own_twin.drives(ROOT):
             drive=drive,
             config=config,
         message:
-            f"Measuring {drive}, and fitting a twin to it"
+            f"Measuring {drive} and fitting a twin to it"
         script:
             "../scripts/twin_of.py"

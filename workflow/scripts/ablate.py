@@ -1,4 +1,4 @@
-"""Rule `ablate`: the claims judged with each mechanism off, and the record of it."""
+"""Rule `ablate`: judge the claims of all runs, and record the outcomes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,4 +10,4 @@ if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
 with messages.copied_to(Path(snakemake.log[0])), command_line.errors_reported("iopatterns"):
-    messages.say(ablation.record(Path.cwd(), snakemake.params.config, Path(ablation.FOLDER)))
+    messages.say(ablation.record_ablation(Path.cwd(), snakemake.params.config, Path(ablation.ABLATION_FOLDER)))

@@ -1,4 +1,4 @@
-"""Rule `ablate_mechanism`: what the claims are computed of, measured with one mechanism off."""
+"""Rule `ablate_mechanism`: measure with one mechanism switched off."""
 
 import os
 import signal
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
 fio.die_with_parent(signal.SIGTERM)
-# The run's count is of the executions of the plan, and these are none of them
-os.environ.pop(progress.VARIABLE, None)
+# The progress of a run counts the repetitions of its own cells, and these are other cells
+os.environ.pop(progress.PROGRESS_VARIABLE, None)
 try:
     with messages.copied_to(Path(snakemake.log[0])), command_line.errors_reported("iopatterns"):
         output = Path(snakemake.output[0])
-        ablation_runs.run(Path.cwd(), snakemake.wildcards.run, snakemake.params.config, output)
+        ablation_runs.measure_without_mechanism(Path.cwd(), snakemake.wildcards.run, snakemake.params.config, output)
 except Interrupted as interrupt:
     sys.exit(128 + interrupt.signal_number)

@@ -1,4 +1,4 @@
-"""Rule `capture`: how the recorded traces came about, and whether they are the committed ones."""
+"""Rule `capture`: compare the recorded traces with the committed ones."""
 
 import sys
 from pathlib import Path
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 same = True
 with messages.copied_to(Path(snakemake.log[0])), command_line.errors_reported("iopatterns"):
-    for study in dict.fromkeys(each.study for each in capture.recordings(Path.cwd())):
-        folder = Path(capture.MADE) / study
-        made = capture.provenance(Path.cwd(), study, folder.glob("*.parquet"))
-        files.write_json(folder / capture.PROVENANCE, made)
-        is_same, line = capture.compare(Path.cwd(), made, study)
+    for study in dict.fromkeys(each.study for each in capture.load_recordings(Path.cwd())):
+        folder = Path(capture.RECORDED_TRACES) / study
+        made = capture.recording_provenance(Path.cwd(), study, folder.glob("*.parquet"))
+        files.write_json(folder / capture.PROVENANCE_FILE, made)
+        is_same, line = capture.compare_with_shipped(Path.cwd(), made, study)
         messages.say(line)
         same = same and is_same
 if not same:

@@ -1,4 +1,4 @@
-"""Rule `collect_*`: the raw files of a study as one tidy Parquet table, and how they came about as JSON."""
+"""Rules `collect_*`: collect a study's raw files into a table, with provenance."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 try:
     with command_line.errors_reported("iopatterns"):
         raw_files = [Path(raw) for raw in snakemake.params.raw_files]
-        table = collect.measurements(raw_files, snakemake.params.experiments)
-        files.write(Path(snakemake.output.table), lambda temporary: table.to_parquet(temporary, index=False))
-        records = collect.tuned(raw_files, snakemake.params.experiments)
-        tuning_steps.write_records(Path(snakemake.output.tuning), records)
-        files.write_json(Path(snakemake.output.provenance), collect.provenance(raw_files))
+        table = collect.measurement_table(raw_files, snakemake.params.experiments)
+        files.write_atomically(Path(snakemake.output.table), lambda temporary: table.to_parquet(temporary, index=False))
+        records = collect.tuning_records(raw_files, snakemake.params.experiments)
+        tuning_steps.write_tuning_records(Path(snakemake.output.tuning), records)
+        files.write_json(Path(snakemake.output.provenance), collect.study_provenance(raw_files))
 except FioParseError as error:
-    command_line.end("iopatterns", str(error), 1)
-progress.took("analysis")
+    command_line.exit_with_error("iopatterns", str(error), 1)
+progress.record_job_time("analysis")

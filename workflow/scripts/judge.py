@@ -1,10 +1,10 @@
-"""Rule `judge`: the claims and published numbers of all studies, judged by what was measured."""
+"""Rule `judge`: compare claims and published numbers with the measurements."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iopatterns.base import command_line
-from iopatterns.configuration import config, default
+from iopatterns.configuration import config, expected_verdicts
 from iopatterns.judging import scorecard
 from iopatterns.measuring import progress
 from iopatterns.workflow import ablation
@@ -14,20 +14,19 @@ if TYPE_CHECKING:
 
 parameters, results = snakemake.params, str(Path(snakemake.output[0]).parent)
 with command_line.errors_reported("iopatterns"):
-    configured = config.load(Path.cwd(), parameters.config)
-    ablated = ablation.load(Path.cwd(), parameters.config)
+    configured = config.load_config(Path.cwd(), parameters.config)
+    ablated = ablation.load_ablation_records(Path.cwd(), parameters.config)
     judged = {
-        study: scorecard.judge(
+        study: scorecard.judge_study(
             Path.cwd(),
             study,
             confidence=parameters.confidence,
             method=parameters.method,
-            models=parameters.models,
             ablation=ablated.get(study),
             results=results,
         )
-        | {"configuration": default.described(configured, study)}
+        | {"configuration": expected_verdicts.study_settings(configured, study)}
         for study in parameters.studies
     }
-    scorecard.write(Path.cwd(), judged, results)
-progress.took("analysis")
+    scorecard.write_scorecard(Path.cwd(), judged, results)
+progress.record_job_time("analysis")

@@ -1,4 +1,4 @@
-"""Rule `record`: a workload in a real kernel on a twin, and the trace of what its drive was asked."""
+"""Rule `record`: record the trace of a workload in a guest system."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,4 +11,4 @@ if TYPE_CHECKING:
 
 with messages.copied_to(Path(snakemake.log[0])), command_line.errors_reported("iopatterns"):
     of = snakemake.wildcards
-    capture.record(Path.cwd(), of.study, of.recording, Path(snakemake.output[0]))
+    capture.record_trace(Path.cwd(), of.study, of.recording, Path(snakemake.output[0]))

@@ -1,10 +1,10 @@
-"""Rule `report`: the colophon from the studies' provenance, then the PDF."""
+"""Rule `report`: write the colophon, and typeset the PDF."""
 
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iopatterns.analysis.collect import colophon
+from iopatterns.analysis.collect import report_colophon
 from iopatterns.base import command_line, files
 from iopatterns.measuring import progress
 from iopatterns.workflow.report import compile_report
@@ -16,8 +16,8 @@ studies: dict[str, Any] = {
     study: {**title, **json.loads(Path(provenance).read_text(encoding="utf-8"))}
     for (study, title), provenance in zip(snakemake.params.titles.items(), snakemake.input.provenance, strict=True)
 }
-files.write_json(Path(snakemake.output.colophon), colophon(studies))
+files.write_json(Path(snakemake.output.colophon), report_colophon(studies))
 with command_line.errors_reported("iopatterns"):
     inputs = {"results": f"/{Path(snakemake.output.pdf).parent}"}
     compile_report(snakemake.input.source, snakemake.output.pdf, inputs=inputs)
-progress.took("report")
+progress.record_job_time("report")

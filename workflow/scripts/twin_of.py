@@ -1,4 +1,4 @@
-"""Rules `twin_of_*`: a drive measured, and a twin fitted to it."""
+"""Rules `twin_of_*`: measure a drive, and fit a simulated drive to it."""
 
 import os
 import signal
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from iopatterns.base import command_line, messages
 from iopatterns.measuring import fio, progress
 from iopatterns.measuring.cell import Interrupted, interruptible
-from iopatterns.workflow import own_twin
+from iopatterns.workflow import fit_user_drive
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
 fio.die_with_parent(signal.SIGTERM)
-# The run's count is of the executions of the plan, and these are none of them
-os.environ.pop(progress.VARIABLE, None)
+# The progress of a run counts the repetitions of its own cells, and these are other cells
+os.environ.pop(progress.PROGRESS_VARIABLE, None)
 try:
     with messages.copied_to(Path(snakemake.log[0])), command_line.errors_reported("iopatterns"), interruptible():
-        messages.say(own_twin.make(Path.cwd(), snakemake.params.drive, snakemake.params.config))
+        messages.say(fit_user_drive.fit_drive(Path.cwd(), snakemake.params.drive, snakemake.params.config))
 except Interrupted as interrupt:
     sys.exit(128 + interrupt.signal_number)

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Section 3.3: THREADS threads create 120 files of 1 MB in chunks of CHUNK bytes and overwrite them, with fsync() after every FSYNC
-# requests that overwrite (0: without): zombies.sh in-order|at-random
+# overwriting requests (0: no fsync()): zombies.sh in-order|at-random
 #
-# Two groups of jobs of fio would not do: it waits between them, for so long that all that is in the page cache is written. So
-# each thread has a log of what it does, one thing right after the other. Offsets are at random as in section 2.1, at any byte; the
-# numbers are those of S. K. Park and K. W. Miller (Communications of the ACM, 1988), the same with each awk.
+# fio would pause between a creating and an overwriting group of jobs, long enough for the kernel to write the page cache. Instead,
+# each thread replays a log of requests without pauses. Random offsets may be any byte, as in section 2.1; the generator of S. K. Park and
+# K. W. Miller (Communications of the ACM, 1988) gives the same numbers with every awk.
 set -e
 case ${1:?in-order or at-random} in
 in-order) random=0 ;;
@@ -31,7 +31,7 @@ for thread in $(seq 0 $((THREADS - 1))); do
         }
     }' > "$JOBS/log.$thread"
 done
-# Where the file system is full, a thread ends, as in the source (`pthread_exit`), and fio has no other error
+# If the file system is full, a thread ends, as in the source (`pthread_exit`); any other error of fio is an error of this script
 LOGS=$(seq -s : -f "$JOBS/log.%g" 0 $((THREADS - 1))) fio "$JOBS/zombies.fio" > "$JOBS/fio" 2>&1 || grep -q "No space left on device" "$JOBS/fio" || {
     cat "$JOBS/fio"
     exit 1

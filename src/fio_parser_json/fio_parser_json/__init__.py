@@ -1,5 +1,6 @@
-"""What fio writes as tidy pandas tables: its JSON and JSON+ output, and its logs."""
+"""Tables of the output of fio for pandas: JSON, JSON+ and log files."""
 
+import importlib
 from typing import TYPE_CHECKING
 
 from fio_parser_json.documents import Document, FioParseError, parse_documents, read_documents
@@ -23,21 +24,18 @@ __all__ = [
     "read_documents",
     "sync_latencies",
 ]
-_TABLES = {"disk_util", "jobs", "latency_bins", "sync_latencies"}
-_LOGS = {"log_bins", "log_samples"}
+_MODULES = dict.fromkeys(("disk_util", "jobs", "latency_bins", "sync_latencies"), "fio_parser_json.tables")
+_MODULES |= dict.fromkeys(("log_bins", "log_samples"), "fio_parser_json.logs")
 
 
 def __getattr__(name: str) -> object:
-    """Load the tables, and pandas with them, when first asked for: reading documents does without."""
-    if name in _TABLES:
-        from fio_parser_json import tables
+    """Import a table function on first use.
 
-        return getattr(tables, name)
-    if name in _LOGS:
-        from fio_parser_json import logs
-
-        return getattr(logs, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    Reading documents therefore does not import pandas.
+    """
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 __version__ = "0.2.0"

@@ -1,4 +1,4 @@
-"""The command `fio-parser-json`: what fio wrote as a table of comma-separated values."""
+"""The command `fio-parser-json`, which prints output of fio as CSV."""
 
 from __future__ import annotations
 
@@ -13,26 +13,33 @@ _TABLES = ("jobs", "latency-bins", "sync-latencies", "disk-util", "log-samples",
 
 
 def main() -> None:
-    """Print a table: 2 for wrong usage, 1 for a source that is not fio's, also where others were read."""
+    """Print the table that the command line asks for.
+
+    The exit status is 2 for wrong usage, and 1 if a source cannot be read, also if it was skipped.
+    """
     parser = argparse.ArgumentParser(
         prog="fio-parser-json",
-        description="Print what fio wrote as a table of comma-separated values.",
-        epilog="fio-parser-json *.json > out.csv",
+        description="Print the output of fio as a table of comma-separated values.",
+        epilog="Example: fio-parser-json *.json > out.csv",
     )
-    parser.add_argument("sources", nargs="+", metavar="SOURCE", help="a file, a folder, a glob in quotes, or - (input)")
-    parser.add_argument("--table", choices=_TABLES, default="jobs", help="which table (default: jobs)")
-    parser.add_argument("--all-directions", action="store_true", help="of jobs also directions without I/O")
-    parser.add_argument("--skip", action="store_true", help="leave out what is not fio's, say so, and go on")
+    parser.add_argument(
+        "sources", nargs="+", metavar="SOURCE", help="a file, a folder, a glob in quotes, or - for standard input"
+    )
+    parser.add_argument("--table", choices=_TABLES, default="jobs", help="table to print (default: jobs)")
+    parser.add_argument(
+        "--all-directions", action="store_true", help="include directions without I/O in the table of jobs"
+    )
+    parser.add_argument("--skip", action="store_true", help="skip and report sources that cannot be read")
     parser.add_argument("--version", action="version", version=f"fio-parser-json {fio_parser_json.__version__}")
     given = parser.parse_args()
     if given.all_directions and given.table != "jobs":
-        parser.error("--all-directions is of the table jobs")
+        parser.error("--all-directions is valid with --table jobs only")
     skipped: list[Skipped] = []
     options = {"all_directions": True} if given.all_directions else {}
-    table_of = getattr(fio_parser_json, given.table.replace("-", "_"))
+    make_table = getattr(fio_parser_json, given.table.replace("-", "_"))
     sources = [sys.stdin.buffer if source == "-" else source for source in given.sources]
     try:
-        table = table_of(sources, errors="skip" if given.skip else "raise", skipped=skipped, **options)
+        table = make_table(sources, errors="skip" if given.skip else "raise", skipped=skipped, **options)
     except FioParseError as error:
         sys.exit(f"fio-parser-json: {error}")
     except OSError as error:
@@ -40,12 +47,11 @@ def main() -> None:
     try:
         table.to_csv(sys.stdout, index=False, lineterminator="\n")
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader, such as head, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     for each in skipped:
-        print(f"fio-parser-json: left out {each.source}: {each.problem}", file=sys.stderr)
-    if skipped:
-        sys.exit(1)
+        print(f"fio-parser-json: skipped {each.source}: {each.problem}", file=sys.stderr)
+    sys.exit(1 if skipped else 0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The fields of a fio document with their places, and what several tables need of them; standard library only."""
+"""Access to the fields of fio documents, for all versions of fio."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ DIRECTIONS = ("read", "write", "trim", "mixed")
 
 
 class Fields:
-    """A JSON object that knows its place in a document, for messages; a missing or null field is None."""
+    """A JSON object of a document, with typed access to its fields.
+
+    A missing or null field is None.
+
+    Attributes:
+        document: The document that contains the object.
+        place: The path of the object in the document, such as ``jobs[0].read``.
+        fields: The decoded object.
+    """
 
     __slots__ = ("document", "fields", "place")
 
@@ -23,68 +31,74 @@ class Fields:
         self.fields = fields
 
     def child(self, key: str) -> Fields:
-        """Return an object within this one, empty if missing."""
-        value = self.fields.get(key)
-        if value is not None and not isinstance(value, dict):
-            raise self.wrong(key, "an object", value)
-        return Fields(self.document, self._place_of(key), value or {})
+        """Return the object in a field; an empty object if the field is missing."""
+        return Fields(self.document, self._path(key), self._typed(key, dict, "an object") or {})
 
     def real(self, key: str, scale: int = 1) -> float | None:
-        """Return a number, ``scale`` times."""
-        value = self.fields.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise self.wrong(key, "a number", value)
-        return value * scale
+        """Return the number in a field, multiplied by ``scale``."""
+        value: float | None = self._typed(key, (int, float), "a number")
+        return None if value is None else value * scale
 
     def integer(self, key: str, scale: int = 1) -> int | None:
-        """Return a whole number, ``scale`` times; none that no column could hold."""
+        """Return the number in a field, multiplied by ``scale`` and rounded.
+
+        Returns None if the number exceeds 64 bits.
+        """
         value = self.real(key, scale)
-        # Some versions write the start value of a minimum, 2**64 - 1, where they had no samples.
+        # without samples, some versions write the initial value of a minimum, 2**64 - 1
         if value is None or not -(2**63) <= value < 2**63:
             return None
         return round(value)
 
     def text(self, key: str) -> str | None:
-        """Return a string."""
-        value = self.fields.get(key)
-        if value is not None and not isinstance(value, str):
-            raise self.wrong(key, "a string", value)
+        """Return the string in a field."""
+        value: str | None = self._typed(key, str, "a string")
         return value
 
     def objects(self, key: str) -> list[Fields]:
-        """Return a list of objects, empty if missing."""
-        value = self.fields.get(key)
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            raise self.wrong(key, "a list", value)
-        for number, each in enumerate(value):
-            if not isinstance(each, dict):
-                raise self.wrong(f"{key}[{number}]", "an object", each)
-        return [Fields(self.document, self._place_of(f"{key}[{number}]"), each) for number, each in enumerate(value)]
+        """Return the list of objects in a field; an empty list if the field is missing."""
+        found = []
+        for number, value in enumerate(self._typed(key, list, "a list") or []):
+            if not isinstance(value, dict):
+                raise self.wrong(f"{key}[{number}]", "an object", value)
+            found.append(Fields(self.document, self._path(f"{key}[{number}]"), value))
+        return found
 
-    def _place_of(self, key: str) -> str:
+    def _typed(self, key: str, types: type | tuple[type, ...], expected: str) -> Any:
+        value = self.fields.get(key)
+        if value is not None and (not isinstance(value, types) or isinstance(value, bool)):
+            raise self.wrong(key, expected, value)
+        return value
+
+    def _path(self, key: str) -> str:
         return f"{self.place}.{key}" if self.place else key
 
     def wrong(self, key: str, expected: str, found: object) -> FioParseError:
-        """Return the error of a field of the wrong type."""
-        return self.error(self._place_of(key), f"expected {expected}, found {json_type(found)}")
+        """Return the error for a field of the wrong type."""
+        return self.error(self._path(key), f"expected {expected}, found {json_type(found)}")
 
     def error(self, place: str, problem: str) -> FioParseError:
-        """Return an error at a place of this document."""
+        """Return the error for a problem at a path of this document."""
         label = f"document {self.document.index}: " if self.document.index else ""
         return FioParseError(self.document.source, label + place, problem)
 
 
-def directions(document: Document) -> Iterator[tuple[int, Fields, str, Fields]]:
-    """Give position and fields of each job with name and fields of each of its directions."""
+def jobs_of(document: Document) -> Iterator[tuple[int, Fields]]:
+    """Yield the position and the fields of each job of a document."""
     key = "jobs" if "jobs" in document.data else "client_stats"
     for number, fields in enumerate(document.jobs):
-        job = Fields(document, f"{key}[{number}]", fields)
-        # With unified_rw_reporting=both "mixed" stands beside its own parts: it would count them twice.
-        names = fields.keys() & {"read", "write", "trim"} or fields.keys() & {"mixed"}
+        yield number, Fields(document, f"{key}[{number}]", fields)
+
+
+def directions(document: Document) -> Iterator[tuple[int, Fields, str, Fields]]:
+    """Yield each direction of each job.
+
+    Yields:
+        Position of the job, its fields, name of the direction, and its fields.
+    """
+    for number, job in jobs_of(document):
+        # with unified_rw_reporting=both, "mixed" repeats the I/Os of the other directions
+        names = job.fields.keys() & {"read", "write", "trim"} or job.fields.keys() & {"mixed"}
         if not names:
             raise job.error(job.place, 'there is no "read", "write", "trim" or "mixed" in this job')
         for name in sorted(names, key=DIRECTIONS.index):
@@ -92,18 +106,28 @@ def directions(document: Document) -> Iterator[tuple[int, Fields, str, Fields]]:
 
 
 def version_of(top: Fields) -> tuple[int, int] | None:
-    """Return the version of the fio that wrote a document, as far as it says."""
+    """Return the version of fio that wrote a document, such as ``(3, 33)``.
+
+    Returns None if the document does not contain the version.
+    """
     match = re.search(r"(\d+)\.(\d+)", top.text("fio version") or "")
     return (int(match[1]), int(match[2])) if match else None
 
 
 def sampled(statistics: Fields, count: str) -> bool:
-    """Tell whether fio had samples; a version that does not count them (N: before 3.18) had."""
+    """Return whether a statistic has samples, by its field ``count``.
+
+    Versions that do not write the field (``N``: before 3.18) are assumed to have samples.
+    """
     return statistics.integer(count) != 0
 
 
 def latencies(direction: Fields) -> Iterator[tuple[str, Fields, int]]:
-    """Give the three latencies of a direction, each with the factor from its unit to nanoseconds."""
+    """Yield the latencies slat, clat and lat of a direction.
+
+    Yields:
+        Name, fields, and the factor from their unit to nanoseconds.
+    """
     for latency in LATENCIES:
         if f"{latency}_ns" not in direction.fields and latency in direction.fields:
             yield latency, direction.child(latency), 1000
@@ -112,26 +136,26 @@ def latencies(direction: Fields) -> Iterator[tuple[str, Fields, int]]:
 
 
 def clat_is_lat(top: Fields, options: dict[str, str]) -> bool:
-    """Tell whether what fio puts into clat_ns is the histogram of lat.
+    """Return whether ``clat_ns`` contains the histogram of lat.
 
-    fio 3.1 to 3.12 keep one histogram, of total latency if lat_percentiles is on or clat_percentiles is off,
-    but write its percentiles (fio 3.1 its bins too) into clat_ns all the same.
+    fio 3.1 to 3.12 keep a single histogram. It contains total latencies if lat_percentiles is on or
+    clat_percentiles is off. These versions write its percentiles (fio 3.1 its bins, too) into clat_ns in any case.
     """
     version = version_of(top)
     if version is None or not (3, 1) <= version < (3, 13):
         return False
-    lat, clat = options.get("lat_percentiles"), options.get("clat_percentiles")
-    return _is_off(clat) if lat is None else not _is_off(lat)
-
-
-def _is_off(option: str | None) -> bool:
-    return option is not None and option.strip() == "0"
+    lat, clat = (options.get(name, "").strip() for name in ("lat_percentiles", "clat_percentiles"))
+    return lat != "0" if "lat_percentiles" in options else clat == "0"
 
 
 def percentiles_of(
     top: Fields, direction: Fields, options: dict[str, str]
 ) -> Iterator[tuple[tuple[int, float], int | None]]:
-    """Give each percentile of the latencies of a direction, by place in `LATENCIES` and number, in nanoseconds."""
+    """Yield the latency percentiles of a direction.
+
+    Yields:
+        The index in `LATENCIES` with the percentile, and the value in ns.
+    """
     moved = clat_is_lat(top, options)
     for latency, statistics, scale in latencies(direction):
         values = statistics.child("percentile")
@@ -143,20 +167,27 @@ def percentiles_of(
                 percentile = -1
             if not 0 <= percentile <= 100:
                 raise values.error(f"{values.place}.{key}", "expected a percentile as the name")
-            # Versions before 3.4 fill unused places of the list with "0.00": 0.
+            # versions before 3.4 fill the unused places of the list with "0.00": 0
             if percentile > 0:
                 yield (which, percentile), values.integer(key, scale)
 
 
-# Far above any latency or count, and far below what a column of integers can hold.
+# far above any latency or count, and well within 64 bits
 _LARGEST = 2**53
-# fio 2.2.12 to 2.19 wrote all counts of a histogram by index, and among them the constants of its layout.
+# fio 2.2.12 to 2.19 write all counts of a histogram by index, together with the constants of its layout
 _PLAT_BITS = "FIO_IO_U_PLAT_BITS"
 _PLAT_CONSTANTS = frozenset({_PLAT_BITS, "FIO_IO_U_PLAT_VAL", "FIO_IO_U_PLAT_NR"})
 
 
 def bins_of(histogram: Fields, scale: int) -> tuple[list[int], list[int]]:
-    """Return latencies in ns and counts of the bins that are not empty, ascending."""
+    """Return the non-empty bins of a histogram: latencies in ns, and counts.
+
+    The latencies ascend.
+
+    Args:
+        histogram: The object ``bins`` of a latency.
+        scale: Factor from the unit of the bins to nanoseconds.
+    """
     entries = histogram.fields
     bits, limit = 0, _LARGEST
     if not _PLAT_CONSTANTS.isdisjoint(entries):
@@ -170,23 +201,21 @@ def bins_of(histogram: Fields, scale: int) -> tuple[list[int], list[int]]:
     counts = list(entries.values())
     try:
         bins = list(map(int, entries))
-        # Checked as a whole first: a thousand files hold a million bins.
-        plain = set(map(type, counts)) == {int} and min(bins) >= 0 and min(counts) >= 0
-        plain = plain and max(bins) < limit and max(counts) < _LARGEST
+        # one check for all bins, because a thousand files contain a million bins
+        valid = set(map(type, counts)) == {int} and min(bins) >= 0 and min(counts) >= 0
+        valid = valid and max(bins) < limit and max(counts) < _LARGEST
     except ValueError:
-        plain = False
-    if not plain:
-        raise _wrong_bin(histogram, entries, limit)
+        valid = False
+    if not valid:
+        raise _invalid_bin(histogram, entries, limit)
     if bits:
         bins = [plat_index_to_value(index, bits) for index in bins]
-    ascending = sorted(bins)
-    if bins != ascending:
-        counts = [count for _, count in sorted(zip(bins, counts, strict=True))]
-    return [value * scale for value in ascending] if scale != 1 else ascending, counts
+    pairs = sorted(zip(bins, counts, strict=True))
+    return [value * scale for value, _ in pairs], [count for _, count in pairs]
 
 
-def _wrong_bin(histogram: Fields, entries: dict[str, Any], limit: int) -> FioParseError:
-    """Say which of the bins is none."""
+def _invalid_bin(histogram: Fields, entries: dict[str, Any], limit: int) -> FioParseError:
+    """Return the error for the first invalid bin of a histogram."""
     for key, value in entries.items():
         if not key.isdecimal() or len(key) > 19 or int(key) >= limit:
             return histogram.error(f"{histogram.place}.{key}", "expected a latency as the name of a bin")
@@ -196,7 +225,14 @@ def _wrong_bin(histogram: Fields, entries: dict[str, Any], limit: int) -> FioPar
 
 
 def plat_index_to_value(index: int, bits: int) -> int:
-    """Convert the index of a bin to its latency: plat_idx_to_val in fio's stat.c."""
+    """Return the latency of a bin by its index.
+
+    This is ``plat_idx_to_val`` in ``stat.c`` of fio.
+
+    Args:
+        index: Index of the bin.
+        bits: Base-2 logarithm of the number of bins for each power of two (``FIO_IO_U_PLAT_BITS``).
+    """
     if index < 2 << bits:
         return index
     error_bits = (index >> bits) - 1
@@ -204,10 +240,13 @@ def plat_index_to_value(index: int, bits: int) -> int:
     return base + int((index % (1 << bits) + 0.5) * (1 << error_bits))
 
 
-def options_of(document: Document, top: Fields, job: Fields) -> dict[str, str]:
-    """Merge global options and those of the job, which win."""
+def options_of(top: Fields, job: Fields) -> dict[str, str]:
+    """Return the options of a job.
+
+    The options of the job override global options.
+    """
     merged: dict[str, str] = {}
-    for options in (_global_options(document, top, job), job.child("job options")):
+    for options in (_global_options(top, job), job.child("job options")):
         for name, value in options.fields.items():
             if isinstance(value, dict | list):
                 raise options.wrong(name, "a string", value)
@@ -215,16 +254,13 @@ def options_of(document: Document, top: Fields, job: Fields) -> dict[str, str]:
     return merged
 
 
-def _global_options(document: Document, top: Fields, job: Fields) -> Fields:
+def _global_options(top: Fields, job: Fields) -> Fields:
     key = "global options"
-    everyone = top.fields.get(key)
-    if not isinstance(everyone, list):
+    if not isinstance(top.fields.get(key), list):
         return top.child(key)
-    # fio 3.39 and later, client of several servers: one object each, which says whose it is.
-    for number, options in enumerate(everyone):
-        if not isinstance(options, dict):
-            raise top.wrong(f"{key}[{number}]", "an object", options)
-        if all(options.get(name) == job.fields.get(name) for name in ("hostname", "port")):
-            own = {name: value for name, value in options.items() if name not in {"hostname", "port"}}
-            return Fields(document, f"{key}[{number}]", own)
-    return Fields(document, key, {})
+    # fio 3.39 and later, client mode with several servers: one object for each server, with its address
+    for options in top.objects(key):
+        if all(options.fields.get(name) == job.fields.get(name) for name in ("hostname", "port")):
+            own = {name: value for name, value in options.fields.items() if name not in {"hostname", "port"}}
+            return Fields(top.document, options.place, own)
+    return Fields(top.document, key, {})

@@ -1,4 +1,4 @@
-"""Logs that fio writes beside its results (write_bw_log, write_lat_log, write_iops_log, write_hist_log) as tables."""
+"""Tables of the log files of fio, which options such as write_lat_log create."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import pandas as pd
 
 from fio_parser_json.documents import FioParseError
 from fio_parser_json.fields import plat_index_to_value
-from fio_parser_json.sources import Errors, Item, OfFolder, Skipped, Sources, gather
+from fio_parser_json.sources import Errors, FolderFilter, Item, Skipped, Sources, gather
 
 _NAME = re.compile(r"_(bw|iops|lat|slat|clat|clat_hist)(?:\.(\d+))?\.log$")
-_OF_SAMPLES = OfFolder(re.compile(r"_(?:bw|iops|lat|slat|clat)(?:\.\d+)?\.log$"), "with a name such as run_bw.1.log")
-_OF_BINS = OfFolder(re.compile(r"_clat_hist(?:\.\d+)?\.log$"), "with a name such as run_clat_hist.1.log")
-_DIRECTIONS = ("read", "write", "trim")
-# fio's default is 64 bins for each power of two (PLAT_BITS, 6): 19 groups in microseconds, before 3.0, 29 since then in
-# nanoseconds; log_hist_coarseness puts 2, 4 … 64 of them together.
+_SAMPLE_FILES = FolderFilter(re.compile(r"_(?:bw|iops|lat|slat|clat)(?:\.\d+)?\.log$"), "a name such as run_bw.1.log")
+_BIN_FILES = FolderFilter(re.compile(r"_clat_hist(?:\.\d+)?\.log$"), "a name such as run_clat_hist.1.log")
+_DIRECTIONS: np.ndarray = np.array(["read", "write", "trim"], dtype=object)
+_NUMBER = re.compile(r"\s*(?:-?\d{1,18}|0x[0-9a-f]{1,15})\s*", re.I)
+# fio has 64 bins for each power of two (PLAT_BITS, 6): 19 groups of bins in microseconds before 3.0, 29 groups in
+# nanoseconds since. log_hist_coarseness merges 2, 4 … 64 bins into one.
 _GROUPS = {19: 1000, 29: 1}
 _BITS = 6
 _LEAST_FIELDS = 4  # of a line
@@ -26,134 +27,136 @@ _MOST_QUOTED = 60
 
 
 def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
-    """Tabulate logs of bandwidth, IOPS and latencies: one row per line, in the order of the files.
+    """Return a table of bandwidth, IOPS and latency logs, one row per line.
 
     Args:
-        sources: files named ``*_bw.1.log``, ``*_iops.1.log``, ``*_lat.1.log``, ``*_slat.1.log``, ``*_clat.1.log``
-            (without a number where ``per_job_logs=0``), folders of them (all such files below), globs or open files.
-        errors: ``"raise"`` for the first source that cannot be read, or ``"skip"`` it.
-        skipped: a list to which the sources that are left out are appended.
+        sources: Files named ``*_bw.1.log``, ``*_iops.1.log``, ``*_lat.1.log``, ``*_slat.1.log`` or ``*_clat.1.log``
+            (without a number with ``per_job_logs=0``), folders (all such files below them), globs or open files.
+        errors: ``"raise"`` an error for the first source that cannot be read, or ``"skip"`` such sources.
+        skipped: A list to which skipped sources are appended.
 
     Returns:
-        A frame with these columns.
+        A frame with these columns:
 
-        - ``source``; ``log``: ``bw``, ``iops``, ``lat``, ``slat`` or ``clat``; ``job``: its number, from 1.
-        - ``time_ms`` since the job began (since 1970 with ``log_unix_epoch``); ``direction``: ``read``, ``write`` or
-          ``trim``.
-        - ``value``: bytes per second of ``bw``, whole IOPS of ``iops``, nanoseconds of latencies (of logs of fio before
-          3.0 it is their microseconds, which the file does not tell). With ``log_avg_msec`` each line is the mean,
-          or with ``log_max_value`` the greatest, of so long; without, each line is one I/O, and then ``value`` of
-          ``iops`` is 1, and ``bw`` is the block size over the latency.
-        - ``bs_bytes`` of the I/O, 0 of a mean; ``offset_bytes`` with ``log_offset``, else NA; ``priority``: 1 for an
-          I/O of high priority, with ``log_prio`` the whole value, NA in logs of older versions.
+        - ``source``: the path.
+        - ``log``: ``bw``, ``iops``, ``lat``, ``slat`` or ``clat``.
+        - ``job``: the number of the job, from 1; NA with ``per_job_logs=0``.
+        - ``time_ms``: time since the start of the job; since 1970 with ``log_unix_epoch``.
+        - ``direction``: ``read``, ``write`` or ``trim``.
+        - ``value``: bytes per second (``bw``), I/Os per second (``iops``) or nanoseconds (latencies). Latencies of
+          fio before 3.0 are in microseconds; the file does not contain the version. With ``log_avg_msec``, each
+          line is the mean of an interval, or its maximum with ``log_max_value``. Otherwise each line is one I/O:
+          ``value`` is then 1 for ``iops``, and the block size divided by the latency for ``bw``.
+        - ``bs_bytes``: size of the I/O; 0 for a mean.
+        - ``offset_bytes``: offset of the I/O with ``log_offset``; otherwise NA.
+        - ``priority``: 1 for an I/O of high priority, or the complete value with ``log_prio``; NA in logs of older
+          versions.
 
     Raises:
-        FioParseError: the name is not that of such a log, or a line is none of fio's.
-        OSError: a file cannot be read.
+        FioParseError: The name or a line is not valid for such a log.
+        OSError: A file cannot be read.
     """
     columns = {"source": "string", "log": "string", "job": "Int64", "time_ms": "Int64", "value": "Int64"}
     columns |= {"direction": "string", "bs_bytes": "Int64", "offset_bytes": "Int64", "priority": "Int64"}
-    return _joined(gather(sources, _samples, of_folder=_OF_SAMPLES, errors=errors, skipped=skipped), columns)
+    return _joined(gather(sources, _samples, in_folder=_SAMPLE_FILES, errors=errors, skipped=skipped), columns)
 
 
 def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
-    """Tabulate logs of latency histograms (``write_hist_log``): one row per bin that is not empty.
+    """Return a table of latency histogram logs, one row per non-empty bin.
 
     Args:
-        sources: files named ``*_clat_hist.1.log``, folders of them (all such files below), globs or open files.
-        errors: ``"raise"`` for the first source that cannot be read, or ``"skip"`` it.
-        skipped: a list to which the sources that are left out are appended.
+        sources: Files named ``*_clat_hist.1.log``, folders (all such files below them), globs or open files.
+        errors: ``"raise"`` an error for the first source that cannot be read, or ``"skip"`` such sources.
+        skipped: A list to which skipped sources are appended.
 
     Returns:
-        A frame with these columns, bins ascending within a line of the log.
+        A frame with these columns; bins ascend within a line of the log:
 
-        - ``source``; ``job``: its number, from 1; ``time_ms`` since the job began: where the interval ends of which
-          the bins are; ``direction``; ``bs_bytes`` of the line.
-        - ``bin_ns``: the middle of the bin's range, as in `latency_bins`; with ``log_hist_coarseness`` that of the
-          range of all that were put together.
-        - ``count``: I/Os of the interval in the bin.
+        - ``source``: the path.
+        - ``job``: the number of the job, from 1; NA with ``per_job_logs=0``.
+        - ``time_ms``: end of the interval, since the start of the job.
+        - ``direction``: ``read``, ``write`` or ``trim``.
+        - ``bs_bytes``: block size of the line.
+        - ``bin_ns``: middle of the bin, as in `latency_bins`; with ``log_hist_coarseness`` the middle of the range
+          of the merged bins.
+        - ``count``: number of I/Os in the bin during the interval.
 
     Raises:
-        FioParseError: the name is not that of such a log, or a line is none of fio's.
-        OSError: a file cannot be read.
+        FioParseError: The name or a line is not valid for such a log.
+        OSError: A file cannot be read.
     """
     columns = {"source": "string", "job": "Int64", "time_ms": "Int64", "direction": "string", "bs_bytes": "Int64"}
     columns |= {"bin_ns": "Int64", "count": "Int64"}
-    return _joined(gather(sources, _intervals, of_folder=_OF_BINS, errors=errors, skipped=skipped), columns)
+    return _joined(gather(sources, _intervals, in_folder=_BIN_FILES, errors=errors, skipped=skipped), columns)
 
 
 def _joined(parts: Iterable[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
-    """Return parts of a table as one table with these columns and types."""
+    """Return the concatenation of tables, with these columns and types."""
     nothing = pd.DataFrame(columns=list(columns), dtype=object)
     return pd.concat([*parts] or [nothing], ignore_index=True)[list(columns)].astype(columns)
 
 
 def _kind(item: Item) -> tuple[str, int | None]:
-    """Return what a log is of, by its name (``bw``, ``clat_hist`` and the like), and the job's number if it has one."""
+    """Return the kind of a log, and the number of its job.
+
+    Both come from the file name. The kind is ``bw`` or ``clat_hist``, for example.
+    """
     match = _NAME.search(item.name)
     if match is None:
         raise FioParseError(
             item.name,
             "",
-            "the name is not that of a log of fio's, which ends in _bw, _iops, _lat, _slat, _clat or _clat_hist, the"
-            " job's number and .log, such as run_bw.1.log",
+            "this is not the name of a log of fio. Such names end in _bw, _iops, _lat, _slat, _clat or _clat_hist, the"
+            " number of the job and .log, such as run_bw.1.log",
         )
     return match[1], int(match[2]) if match[2] else None
 
 
-def _rows(item: Item) -> tuple[list[list[str]], list[int]]:
-    """Return the fields of each line of a log, with the numbers of these lines; all have as many fields."""
+def _parsed(item: Item, direction_field: int) -> tuple[np.ndarray, list[list[str]]]:
+    """Return the fields of all lines of a log, as numbers and as text.
+
+    fio writes decimal numbers; priorities may be hexadecimal. All lines have the same number of fields.
+
+    Args:
+        item: The log.
+        direction_field: The index of the field with the direction: 0, 1 or 2.
+
+    Raises:
+        FioParseError: A line is invalid.
+    """
     rows: list[list[str]] = []
-    places: list[int] = []
+    numbers: list[list[int]] = []
     for number, line in enumerate(io.StringIO(item.text()), start=1):
         if not line.strip():
             continue
-        fields = [field.strip() for field in line.split(",")]
-        if len(fields) < _LEAST_FIELDS or (rows and len(fields) != len(rows[0])):
-            raise _no_line(item, number, line)
+        fields = line.split(",")
+        valid = len(fields) == len(rows[0]) if rows else len(fields) >= _LEAST_FIELDS
+        values = [_number(field) for field in fields] if valid and all(map(_NUMBER.fullmatch, fields)) else []
+        if not values or not 0 <= values[direction_field] < len(_DIRECTIONS):
+            quoted = " ".join(line.split())[:_MOST_QUOTED]
+            raise FioParseError(item.name, f"line {number}", f"not a line of such a log: {quoted!r}")
         rows.append(fields)
-        places.append(number)
-    return rows, places
+        numbers.append(values)
+    return np.array(numbers, dtype=np.int64), rows
 
 
-def _no_line(item: Item, number: int, line: str) -> FioParseError:
-    quoted = " ".join(line.split())[:_MOST_QUOTED]
-    return FioParseError(item.name, f"line {number}", f"this is no line of such a log of fio's: {quoted!r}")
-
-
-def _numbers(item: Item, rows: list[list[str]], places: list[int]) -> np.ndarray:
-    """Return the fields of a log as numbers; fio writes them in decimal, and priorities also as 0x4002."""
-    try:
-        return np.array([[int(field, 0) for field in row] for row in rows], dtype=np.int64)
-    except (ValueError, OverflowError):
-        for row, number in zip(rows, places, strict=True):
-            for field in row:
-                if not re.fullmatch(r"-?\d{1,18}|0x[0-9a-f]{1,15}", field, re.I):
-                    raise _no_line(item, number, ", ".join(row)) from None
-        raise
-
-
-def _direction_names(item: Item, codes: np.ndarray, rows: list[list[str]], places: list[int]) -> np.ndarray:
-    wrong = np.flatnonzero((codes < 0) | (codes >= len(_DIRECTIONS)))
-    if wrong.size:
-        raise _no_line(item, places[wrong[0]], ", ".join(rows[wrong[0]]))
-    names: np.ndarray = np.array(_DIRECTIONS, dtype=object)
-    return np.take(names, codes)
+def _number(field: str) -> int:
+    return int(field, 16 if "x" in field.lower() else 10)
 
 
 def _samples(item: Item) -> list[pd.DataFrame]:
     kind, job = _kind(item)
     if kind == "clat_hist":
-        raise FioParseError(item.name, "", "this is a log of histograms: log_bins reads it")
-    rows, places = _rows(item)
+        raise FioParseError(item.name, "", "this is a log of histograms: use log_bins")
+    numbers, rows = _parsed(item, direction_field=2)
     if not rows:
         return []
-    numbers = _numbers(item, rows, places)
     table = pd.DataFrame({"time_ms": numbers[:, 0], "value": numbers[:, 1], "bs_bytes": numbers[:, 3]})
-    table["direction"] = _direction_names(item, numbers[:, 2], rows, places)
-    # A fifth field is the priority, or with log_offset in older versions the offset; of six it is the offset.
+    table["direction"] = _DIRECTIONS[numbers[:, 2]]
+    # A fifth field is the priority or, in older versions with log_offset, the offset. With six fields, the fifth is the
+    # offset and the sixth the priority.
     further = numbers[:, 4:6]
-    is_priority = len(rows[0]) == 5 and all(row[4] in {"0", "1"} or row[4].startswith("0x") for row in rows)
+    is_priority = len(rows[0]) == 5 and all(row[4].strip() in {"0", "1"} or "x" in row[4].lower() for row in rows)
     missing = pd.array([pd.NA] * len(rows), dtype="Int64")
     table["offset_bytes"] = missing if is_priority or not further.size else further[:, 0]
     table["priority"] = further[:, -1] if is_priority or further.shape[1] == 2 else missing
@@ -165,20 +168,19 @@ def _samples(item: Item) -> list[pd.DataFrame]:
 def _intervals(item: Item) -> list[pd.DataFrame]:
     kind, job = _kind(item)
     if kind != "clat_hist":
-        raise FioParseError(item.name, "", "this is no log of histograms: log_samples reads it")
-    rows, places = _rows(item)
+        raise FioParseError(item.name, "", "this is not a log of histograms: use log_samples")
+    numbers, rows = _parsed(item, direction_field=1)
     if not rows:
         return []
-    numbers = _numbers(item, rows, places)
     counts = numbers[:, 3:]
     bins = _bin_values(counts.shape[1])
     if bins is None or (counts < 0).any():
-        raise FioParseError(item.name, f"line {places[0]}", f"fio writes no histogram of {counts.shape[1]} bins")
+        raise FioParseError(item.name, "", f"fio writes no histogram of {counts.shape[1]} bins")
     line, bin_ = np.nonzero(counts)
     table = pd.DataFrame(
         {
             "time_ms": numbers[line, 0],
-            "direction": _direction_names(item, numbers[:, 1], rows, places)[line],
+            "direction": _DIRECTIONS[numbers[line, 1]],
             "bs_bytes": numbers[line, 2],
             "bin_ns": bins[bin_],
             "count": counts[line, bin_],
@@ -188,11 +190,14 @@ def _intervals(item: Item) -> list[pd.DataFrame]:
 
 
 def _bin_values(bins: int) -> np.ndarray | None:
-    """Return the latency in ns of each of so many bins, the middle of its range; None where fio has no such number."""
+    """Return the latency in ns of each bin of a histogram, the middle of its range.
+
+    Returns None if fio writes no histogram with this number of bins.
+    """
     for groups, scale in _GROUPS.items():
-        together, rest = divmod(groups << _BITS, bins)
-        if rest == 0 and together in {1 << coarseness for coarseness in range(_BITS + 1)}:
+        merged, rest = divmod(groups << _BITS, bins)
+        if rest == 0 and merged in {1 << coarseness for coarseness in range(_BITS + 1)}:
             values = np.array([plat_index_to_value(index, _BITS) for index in range(groups << _BITS)], dtype=np.int64)
-            ranges = values.reshape(bins, together)
+            ranges = values.reshape(bins, merged)
             return (ranges[:, 0] + ranges[:, -1]) // 2 * scale
     return None

@@ -1,15 +1,15 @@
-"""Options of fio as numbers, in bytes, microseconds or as they are; standard library only."""
+"""Numeric options of fio: sizes in bytes, times in µs, plain numbers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 
-# What fio takes as the multiples of a size (parse.c, __get_mult_bytes): by default ("kb_base=1024") k, kb and Ki are
-# 1024 and kib is 1000; with kb_base=1000 it is the other way round.
+# The suffixes of sizes (parse.c, __get_mult_bytes). By default (kb_base=1024), k, kb and Ki are 1024, and kib is 1000.
+# With kb_base=1000 it is the other way round.
 _SIZE = re.compile(r"(0x[0-9a-f]+|\d+)(?:([kmgtp])(ib|b|i)?)?", re.I)
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
-# Its units of time (parse.c, get_mult_time), in microseconds.
+# The units of times (parse.c, get_mult_time), in microseconds
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(us|usec|ms|msec|s|m|h|d)?", re.I)
 _MICROSECONDS = {"us": 1, "usec": 1, "ms": 10**3, "msec": 10**3, "s": 10**6, "m": 60 * 10**6}
 _MICROSECONDS |= {"h": 3600 * 10**6, "d": 86400 * 10**6}
@@ -20,7 +20,14 @@ Reader = Callable[[str, Mapping[str, str]], int | None]
 
 
 def size_bytes(text: str, options: Mapping[str, str]) -> int | None:
-    """Return a size of fio's in bytes, among these options; None for what is none (``50%``)."""
+    """Return the size in an option, in bytes; None for other text.
+
+    ``50%`` is not a size, for example.
+
+    Args:
+        text: The value of the option.
+        options: All options of the job, because ``kb_base`` determines the suffixes.
+    """
     match = _SIZE.fullmatch(text.strip())
     if not match:
         return None
@@ -31,13 +38,18 @@ def size_bytes(text: str, options: Mapping[str, str]) -> int | None:
 
 
 def time_us(text: str, default: str) -> int | None:
-    """Return a time of fio's in microseconds, of the ``default`` unit where it has none."""
+    """Return the time in an option, in microseconds; None if the text is not a time.
+
+    Args:
+        text: The value of the option.
+        default: The unit of a number without a unit, such as ``s``.
+    """
     match = _TIME.fullmatch(text.strip())
     return _bounded(float(match[1]) * _MICROSECONDS[(match[2] or default).lower()]) if match else None
 
 
 def count(text: str, _options: Mapping[str, str]) -> int | None:
-    """Return a plain number."""
+    """Return the plain number in an option; None if the text is not a number."""
     try:
         return _bounded(int(text, 0))
     except ValueError:
@@ -56,8 +68,8 @@ def _bounded(number: float) -> int | None:
     return round(number) if abs(number) < _MOST else None
 
 
-# The options that are numbers: by the name of their column how each is read, and the names that fio takes for it.
-# "runtime_us" would be taken for how long the job ran.
+# The numeric options by column: how the value is read, and the names of the option in fio. "asked_runtime_us", because
+# "runtime_us" would suggest the measured runtime.
 NUMBERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
     "bs_bytes": (size_bytes, ("bs", "blocksize")),
     "size_bytes": (size_bytes, ("size",)),
@@ -76,18 +88,24 @@ NUMBERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
 
 
 def numbers(options: Mapping[str, str], direction: str) -> dict[str, int | None]:
-    """Return all of `NUMBERS` that a job's options give for a direction; None for one that is not set, or no number.
+    """Return the numeric options of a job for a direction, by column.
 
-    Where an option has a value for each direction (``bs=4k,64k``: reads, then writes and trims), it is that one.
+    The columns are the keys of `NUMBERS`.
+
+    An option that is not set, or is not a number, is None. Of an option with a value for each direction, such as
+    ``bs=4k,64k`` (reads, then writes and trims), the value of ``direction`` is returned.
     """
     return {
-        column: next((read(_of(options[name], direction), options) for name in names if name in options), None)
+        column: next((read(_value(options[name], direction), options) for name in names if name in options), None)
         for column, (read, names) in NUMBERS.items()
     }
 
 
-def _of(text: str, direction: str) -> str:
-    """Return the part of an option that is for a direction; of ``mixed`` the one that all have, if they do."""
+def _value(text: str, direction: str) -> str:
+    """Return the part of an option for a direction.
+
+    For ``mixed``, it is empty unless all directions have the same value.
+    """
     parts = text.split(",")
     if direction not in _DIRECTIONS:
         return parts[0] if len(set(parts)) == 1 else ""

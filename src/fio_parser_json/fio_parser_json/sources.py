@@ -1,4 +1,4 @@
-"""What tables are made of: files, folders, globs, open files and decoded results, one after the other."""
+"""Sources of fio output, such as files, folders, globs and open files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from fio_parser_json.documents import Document, FioParseError, as_text, of_mapping, parse_documents
+from fio_parser_json.documents import Document, FioParseError, as_text, document_of_mapping, parse_documents
 
 Errors = Literal["raise", "skip"]
 _Made = TypeVar("_Made")
@@ -22,7 +22,7 @@ class Readable(Protocol):
     """An open file, of text or of bytes."""
 
     def read(self) -> str | bytes:
-        """Return all that is left of it."""
+        """Return the rest of the file."""
 
 
 Source = str | os.PathLike[str] | Readable | Mapping[str, Any] | Document
@@ -30,19 +30,29 @@ Sources = Source | Iterable[Source]
 
 
 @dataclass(frozen=True, slots=True)
-class OfFolder:
-    """Which files of a folder are taken: a pattern for their names, and the same in words."""
+class FolderFilter:
+    """The names of the files that are read from a folder.
+
+    Attributes:
+        name: Pattern of the names.
+        description: The pattern in words, for messages.
+    """
 
     name: re.Pattern[str]
-    words: str
+    description: str
 
 
-_JSON = OfFolder(re.compile(r"\.json$"), "whose name ends in .json")
+_JSON = FolderFilter(re.compile(r"\.json$"), "a name that ends in .json")
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A source that was left out: its name, and what is wrong with it and where."""
+    """A source that was skipped because it cannot be read.
+
+    Attributes:
+        source: Name of the source.
+        problem: What is wrong, after the place in the source if the place is known.
+    """
 
     source: str
     problem: str
@@ -51,26 +61,29 @@ class Skipped:
 def all_documents(
     sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None
 ) -> Iterator[Document]:
-    """Yield the documents of any number of sources, in their order. Does not need pandas.
+    """Yield the documents of any number of sources, in their order.
+
+    This function does not import pandas.
 
     Args:
-        sources: one of these, or any number of them:
+        sources: One of the following, or an iterable of them:
 
-            - the path of a file that fio wrote, or into which its standard output went;
-            - the path of a folder: all files below it that end in ``.json``, by name;
-            - a glob, such as ``runs/**/*.json``: all files that match, by name (a file of that very name wins);
-            - an open file, of text or of bytes, read from where it stands;
-            - a decoded result: the mapping that ``json.load`` makes of one document, whose ``source`` is then
-              ``<decoded 0>``, the number its position among the sources;
+            - the path of a file with the output of fio;
+            - the path of a folder: all files below it that end in ``.json``, sorted by path;
+            - a glob, such as ``runs/**/*.json``: all files that match, sorted by path. A file of exactly this name
+              takes precedence;
+            - an open file, of text or of bytes, read from its current position;
+            - a decoded result, as ``json.load`` returns it. Its ``source`` is ``<decoded 0>``, with its position
+              among the sources;
             - a `Document`.
-        errors: what becomes of a source that is not a whole, valid output of fio, or that cannot be read:
-            ``"raise"`` it, or ``"skip"`` the source, all of it.
-        skipped: a list to which `Skipped` are appended, one for each source that is left out. Without it a
-            warning says how many there are.
+        errors: ``"raise"`` an error for the first source that cannot be read or is not complete, valid output of
+            fio, or ``"skip"`` such sources. A skipped source yields nothing at all.
+        skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives
+            the number of skipped sources.
 
     Raises:
-        FioParseError: as `parse_documents`; also for a folder or a glob without any file.
-        OSError: a file cannot be read.
+        FioParseError: As for `parse_documents`; also if a folder or a glob has no files.
+        OSError: A file cannot be read.
     """
     return gather(sources, documents_of, errors=errors, skipped=skipped)
 
@@ -80,19 +93,24 @@ def documents_of(item: Item) -> list[Document]:
     if isinstance(item.source, Document):
         return [item.source]
     if isinstance(item.source, Mapping):
-        return [of_mapping(item.source, item.name)]
+        return [document_of_mapping(item.source, item.name)]
     return parse_documents(item.text(), item.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One source by itself, no folder and no glob, and its ``name``."""
+    """A single source, neither a folder nor a glob.
+
+    Attributes:
+        source: The source.
+        name: Name of the source, for messages and the column ``source``.
+    """
 
     source: Source
     name: str
 
     def text(self) -> str:
-        """Return what is in the file. Raises OSError."""
+        """Return the text of the file. Raises OSError."""
         if isinstance(self.source, Readable):
             content = self.source.read()
             return content if isinstance(content, str) else as_text(content)
@@ -103,13 +121,18 @@ def gather(
     sources: Sources,
     make: Callable[[Item], Iterable[_Made]],
     *,
-    of_folder: OfFolder = _JSON,
+    in_folder: FolderFilter = _JSON,
     errors: Errors = "raise",
     skipped: list[Skipped] | None = None,
 ) -> Iterator[_Made]:
-    """Yield what ``make`` makes of each source: of one that is skipped nothing at all.
+    """Yield the results of ``make`` for each source.
 
-    ``of_folder`` says which files of a folder are taken, by default those that end in ``.json``.
+    Args:
+        sources: The sources, see `all_documents`.
+        make: Returns the results for one source.
+        in_folder: The files that are read from a folder.
+        errors: What happens with sources that cannot be read, see `all_documents`.
+        skipped: A list to which skipped sources are appended, see `all_documents`.
     """
     if errors not in {"raise", "skip"}:
         raise ValueError(f"errors is {errors!r}, but must be 'raise' or 'skip'")
@@ -118,7 +141,7 @@ def gather(
         sources = [sources]
     for number, source in enumerate(sources):
         try:
-            items = _expanded(source, number, of_folder)
+            items = _items(source, number, in_folder)
         except FioParseError as error:
             if errors == "raise":
                 raise
@@ -138,7 +161,7 @@ def gather(
     elif left_out:
         first = left_out[0]
         warnings.warn(
-            f"fio_parser_json: {len(left_out)} of the sources left out, the first: {first.source}: {first.problem}",
+            f"fio_parser_json: skipped sources: {len(left_out)}. The first: {first.source}: {first.problem}",
             stacklevel=3,
         )
 
@@ -149,8 +172,16 @@ def _problem(error: FioParseError | OSError) -> str:
     return error.strerror or str(error)
 
 
-def _expanded(source: Source, number: int, of_folder: OfFolder) -> list[Item]:
-    """Return the items that a source stands for: itself, or the files of a folder or glob, by name."""
+def _items(source: Source, number: int, in_folder: FolderFilter) -> list[Item]:
+    """Return a source, or the files of a folder or glob, as items.
+
+    The files are sorted by path.
+
+    Args:
+        source: The source.
+        number: Position of the source, which names sources without a path.
+        in_folder: The files that are read from a folder.
+    """
     if isinstance(source, Document):
         return [Item(source, source.source)]
     if isinstance(source, Mapping):
@@ -164,11 +195,11 @@ def _expanded(source: Source, number: int, of_folder: OfFolder) -> list[Item]:
         )
     name = os.fspath(source)
     if Path(name).is_dir():
-        found = [str(path) for path in Path(name).rglob("*") if of_folder.name.search(path.name) and path.is_file()]
+        found = [str(path) for path in Path(name).rglob("*") if in_folder.name.search(path.name) and path.is_file()]
         if not found:
-            raise FioParseError(name, "", f"there is no file in this folder {of_folder.words}")
+            raise FioParseError(name, "", f"no file in this folder has {in_folder.description}")
     elif glob.has_magic(name) and not Path(name).exists():
-        # glob's own function takes absolute patterns and relative ones alike, pathlib's only relative ones
+        # unlike Path.glob, glob.glob accepts both absolute and relative patterns
         found = [path for path in glob.glob(name, recursive=True) if Path(path).is_file()]  # noqa: PTH207
         if not found:
             raise FioParseError(name, "", "no file matches")

@@ -1,10 +1,14 @@
-"""Make tidy pandas tables of fio documents: of jobs and directions, latency bins, syncs, and the disks below."""
+"""Tables of jobs, latency bins, sync latencies and disk statistics."""
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
-from typing import Any
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -15,6 +19,7 @@ from fio_parser_json.fields import (
     bins_of,
     clat_is_lat,
     directions,
+    jobs_of,
     latencies,
     options_of,
     percentiles_of,
@@ -24,18 +29,19 @@ from fio_parser_json.fields import (
 from fio_parser_json.options import NUMBERS, numbers
 from fio_parser_json.sources import Errors, Item, Skipped, Sources, documents_of, gather
 
+_Made = TypeVar("_Made")
 _INTEGER, _REAL, _TEXT = "Int64", "float64", "string"
-# fio's io_u_mark_depth: the bucket "16" counts 16 to 31 I/Os in flight. The number is the lower bound.
+# Buckets of io_u_mark_depth in fio: "16" counts 16 to 31 I/Os in flight. The number is the lower bound.
 _DEPTHS = {"1": 1, "2": 2, "4": 4, "8": 8, "16": 16, "32": 32, ">=64": 64}
 _DEPTH_COLUMNS = {label: f"iodepth_level_{label.replace('>=', 'ge')}_percent" for label in _DEPTHS}
-# fio's io_u_mark_submit and io_u_mark_complete: the bucket "4" counts calls with 1 to 4 I/Os.
+# Buckets of io_u_mark_submit and io_u_mark_complete in fio: "4" counts calls with 1 to 4 I/Os.
 _BATCHES = ("0", "4", "8", "16", "32", "64", ">=64")
 _BATCH_COLUMNS = {
     (call, label): f"iodepth_{call}_{label.replace('>=', 'ge')}_percent"
     for call in ("submit", "complete")
     for label in _BATCHES
 }
-# fio's io_u_mark_latency: the bucket "10" counts latencies from that of the bucket before it up to 10 of the unit.
+# Buckets of io_u_mark_latency in fio: "10" counts latencies above the previous bucket, up to 10 of the unit.
 _UP_TO = ("2", "4", "10", "20", "50", "100", "250", "500", "750", "1000")
 _LATENCY_COLUMNS = {
     (unit, label): f"latency_{label.replace('>=', 'ge')}_{unit}_percent"
@@ -43,89 +49,52 @@ _LATENCY_COLUMNS = {
     for label in labels
 }
 
-# The fixed columns of `jobs`, in order, with their types.
-_JOB_COLUMNS: dict[str, str] = {
-    "source": _TEXT,
-    "document": _INTEGER,
-    "job": _INTEGER,
-    "hostname": _TEXT,
-    "jobname": _TEXT,
-    "groupid": _INTEGER,
-    "direction": _TEXT,
-    "error": _INTEGER,
-    "fio_version": _TEXT,
-    "timestamp_ms": _INTEGER,
-    "runtime_ms": _INTEGER,
-    "job_runtime_ms": _INTEGER,
-    "io_bytes": _INTEGER,
-    "total_ios": _INTEGER,
-    "bandwidth_bytes_per_s": _INTEGER,
-    "bandwidth_min_bytes_per_s": _INTEGER,
-    "bandwidth_max_bytes_per_s": _INTEGER,
-    "bandwidth_mean_bytes_per_s": _REAL,
-    "bandwidth_stddev_bytes_per_s": _REAL,
-    "bandwidth_samples": _INTEGER,
-    "bandwidth_share_percent": _REAL,
-    "iops": _REAL,
-    "iops_min": _INTEGER,
-    "iops_max": _INTEGER,
-    "iops_mean": _REAL,
-    "iops_stddev": _REAL,
-    "iops_samples": _INTEGER,
-    **{
-        f"{latency}_{statistic}_ns": dtype
-        for latency in LATENCIES
-        for statistic, dtype in {"min": _INTEGER, "max": _INTEGER, "mean": _REAL, "stddev": _REAL}.items()
-    },
-    "short_ios": _INTEGER,
-    "drop_ios": _INTEGER,
-    "usr_cpu_percent": _REAL,
-    "sys_cpu_percent": _REAL,
-    "context_switches": _INTEGER,
-    "iodepth_reached": _INTEGER,
-    **dict.fromkeys(_DEPTH_COLUMNS.values(), _REAL),
-    **dict.fromkeys(_BATCH_COLUMNS.values(), _REAL),
-    **dict.fromkeys(_LATENCY_COLUMNS.values(), _REAL),
-}
+_TEXT_COLUMNS = {"source", "hostname", "jobname", "direction", "fio_version", "latency", "disk"}
+_REAL_COLUMNS = re.compile(r"iops|.*_(mean|stddev)(_ns|_bytes_per_s)?|.*_percent")
 
-_SYNC_COLUMNS: dict[str, str] = {
-    **{name: _JOB_COLUMNS[name] for name in ("source", "document", "job", "hostname", "jobname")},
-    "syncs": _INTEGER,
-    "sync_min_ns": _INTEGER,
-    "sync_max_ns": _INTEGER,
-    "sync_mean_ns": _REAL,
-    "sync_stddev_ns": _REAL,
-}
 
-# Of disk_util fio's field and its type by column; of a disk made of others the same again of these.
-_DISK_FIELDS: dict[str, tuple[str, str]] = {
-    f"{prefix}{column}": (f"{prefix}{key}", dtype)
+def _typed(*columns: str) -> dict[str, str]:
+    """Return the type of each column.
+
+    Means, deviations and shares are real numbers; other columns are text or integers.
+    """
+    return {
+        name: _TEXT if name in _TEXT_COLUMNS else _REAL if _REAL_COLUMNS.fullmatch(name) else _INTEGER
+        for name in columns
+    }
+
+
+_STATISTICS = ("min", "max", "mean", "stddev")
+# The fixed columns of each table in their order, with their types
+_JOB_COLUMNS = _typed(
+    *("source", "document", "job", "hostname", "jobname", "groupid", "direction", "error", "fio_version"),
+    *("timestamp_ms", "runtime_ms", "job_runtime_ms", "io_bytes", "total_ios", "bandwidth_bytes_per_s"),
+    *(f"bandwidth_{statistic}_bytes_per_s" for statistic in _STATISTICS),
+    *("bandwidth_samples", "bandwidth_share_percent", "iops"),
+    *(f"iops_{statistic}" for statistic in _STATISTICS),
+    "iops_samples",
+    *(f"{latency}_{statistic}_ns" for latency in LATENCIES for statistic in _STATISTICS),
+    *("short_ios", "drop_ios", "usr_cpu_percent", "sys_cpu_percent", "context_switches", "iodepth_reached"),
+    *_DEPTH_COLUMNS.values(),
+    *_BATCH_COLUMNS.values(),
+    *_LATENCY_COLUMNS.values(),
+)
+_SYNC_COLUMNS = _typed(
+    *("source", "document", "job", "hostname", "jobname", "syncs"),
+    *(f"sync_{statistic}_ns" for statistic in _STATISTICS),
+)
+_BIN_COLUMNS = _typed("source", "document", "job", "jobname", "direction", "latency", "bin_ns", "count")
+# The columns of `disk_util` by field of fio. The prefix "aggr_" is for disks that consist of others.
+_DISK_FIELDS = {
+    f"{prefix}{field}": f"{prefix}{column}"
     for prefix in ("", "aggr_")
-    for column, key, dtype in (
-        *(
-            (f"{way}_{what}", f"{way}_{what}", _INTEGER)
-            for what in ("ios", "merges", "sectors")
-            for way in ("read", "write")
-        ),
-        ("read_ticks_ms", "read_ticks", _INTEGER),
-        ("write_ticks_ms", "write_ticks", _INTEGER),
-        ("in_queue_ms", "in_queue", _INTEGER),
-        ("util_percent", "util", _REAL),
+    for field, column in (
+        *((f"{way}_{what}",) * 2 for what in ("ios", "merges", "sectors") for way in ("read", "write")),
+        *((time, f"{time}_ms") for time in ("read_ticks", "write_ticks", "in_queue")),
+        ("util", "util_percent"),
     )
 }
-_DISK_COLUMNS: dict[str, str] = {
-    "source": _TEXT,
-    "document": _INTEGER,
-    "disk": _TEXT,
-    **{column: dtype for column, (_, dtype) in _DISK_FIELDS.items()},
-}
-
-_BIN_COLUMNS: dict[str, str] = {
-    **{name: _JOB_COLUMNS[name] for name in ("source", "document", "job", "jobname", "direction")},
-    "latency": _TEXT,
-    "bin_ns": _INTEGER,
-    "count": _INTEGER,
-}
+_DISK_COLUMNS = _typed("source", "document", "disk", *_DISK_FIELDS.values())
 
 
 def jobs(
@@ -135,74 +104,76 @@ def jobs(
     errors: Errors = "raise",
     skipped: list[Skipped] | None = None,
 ) -> pd.DataFrame:
-    """Tabulate fio results: one row per job and direction.
+    """Return a table of fio results: one row per job and direction.
 
-    With ``group_reporting`` fio itself merges the jobs of a group: there is one row per group and direction,
-    and ``option_numjobs`` says how many jobs its first section started. The summary "All clients" of
-    ``fio --client`` is left out, so that sums over rows count each I/O once.
+    With ``group_reporting``, fio merges the jobs of a group. The group then has one row per direction, and
+    ``option_numjobs`` is the number of jobs in its first section. The summary "All clients" of ``fio --client`` is
+    left out, so that sums over rows count each I/O once.
 
     Args:
-        sources: files, folders, globs, open files, decoded results or documents: see `all_documents`.
-        all_directions: keep the directions in which a job issued no I/O. Without it a job that failed before
-            its first I/O has no row.
-        errors: ``"raise"`` for the first source that cannot be read, or ``"skip"`` it: see `all_documents`.
-        skipped: a list to which the sources that are left out are appended.
+        sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
+        all_directions: Whether to keep directions without I/O. By default they are left out, and a job that failed
+            before its first I/O has no row.
+        errors: ``"raise"`` an error for the first source that cannot be read, or ``"skip"`` such sources, see
+            `all_documents`.
+        skipped: A list to which skipped sources are appended.
 
     Returns:
-        A frame with these columns (Int64, float64 or string; NA where this fio did not write the
-        field). fio's own fields are described in its manual (HOWTO) and written by its ``stat.c``.
+        A frame with the columns below, of type Int64, float64 or string. A field that this version of fio does not
+        write is NA. A statistic without samples is NA, although fio writes 0. The fields of fio are described in its
+        manual (HOWTO) and written by its ``stat.c``.
 
-        - ``source``, ``document``, ``job``: the path; the position of the document in it, and of the job in
-          the document, from 0.
-        - ``hostname``: the server, in client mode; otherwise NA.
-        - ``jobname``, ``groupid``, ``error`` (errno of the job), ``fio_version`` (``fio-3.33``).
-        - ``direction``: ``read``, ``write`` or ``trim``; ``mixed`` if ``unified_rw_reporting=1`` merged them.
-        - ``timestamp_ms``: when the document was written, since 1970; whole seconds in client mode; fio
-          2.2.5 and later.
+        - ``source``, ``document``, ``job``: the path, the position of the document in the source, and the position
+          of the job in the document, from 0.
+        - ``hostname``: the server, in client mode.
+        - ``jobname``, ``groupid``, ``error`` (errno of the job), ``fio_version`` (such as ``fio-3.33``).
+        - ``direction``: ``read``, ``write`` or ``trim``; ``mixed`` with ``unified_rw_reporting=1``.
+        - ``timestamp_ms``: when fio wrote the document, since 1970; whole seconds in client mode (fio 2.2.5 and
+          later).
         - ``runtime_ms`` of the direction, ``job_runtime_ms`` of the job (fio 3.8 and later).
-        - ``io_bytes``: in fio before 2.21 from its KiB, rounded down.
+        - ``io_bytes``: fio before 2.21 writes KiB, rounded down, which are converted.
         - ``total_ios``, ``short_ios``, ``drop_ios``: fio 2.1.14 and later.
-        - ``bandwidth_bytes_per_s``: ``bw_bytes``, or before fio 3.2 from ``bw`` in KiB/s, rounded down.
-        - ``bandwidth_{min,max,mean,stddev}_bytes_per_s``: of fio's samples in KiB/s, one each ``bwavgtime``.
-        - ``iops``; ``iops_{min,max,mean,stddev}``: of fio's samples, fio 3.0 and later.
-        - ``bandwidth_samples``, ``iops_samples``: how many samples those are, fio 3.0 and later;
-          ``bandwidth_share_percent``: their mean as a share of the group's bandwidth (``bw_agg``).
-        - ``{slat,clat,lat}_{min,max,mean,stddev}_ns``: submission, completion and total latency; measured in
-          microseconds before fio 3.0.
-        - ``usr_cpu_percent``, ``sys_cpu_percent``, ``context_switches``: of the job, the same in each of its
+        - ``bandwidth_bytes_per_s``: ``bw_bytes``; before fio 3.2 converted from ``bw``, KiB/s rounded down.
+        - ``bandwidth_{min,max,mean,stddev}_bytes_per_s``: statistics of the samples that fio takes every
+          ``bwavgtime``, converted from KiB/s.
+        - ``iops``; ``iops_{min,max,mean,stddev}``: statistics of the samples of fio 3.0 and later.
+        - ``bandwidth_samples``, ``iops_samples``: number of samples (fio 3.0 and later).
+        - ``bandwidth_share_percent``: mean of the samples as a share of the bandwidth of the group (``bw_agg``).
+        - ``{slat,clat,lat}_{min,max,mean,stddev}_ns``: submission, completion and total latency. fio before 3.0
+          measures microseconds.
+        - ``usr_cpu_percent``, ``sys_cpu_percent``, ``context_switches``: values of the job, repeated in each of its
           directions.
-        - ``iodepth_level_{1,2,4,8,16,32,ge64}_percent``: the share of the job's I/Os submitted with that many
-          in flight, each level reaching up to the next: "16" is 16 to 31 (``io_u_mark_depth`` in fio's
-          ``io_u.c``). fio writes any share above 0 as at least 0.1.
-        - ``iodepth_{submit,complete}_{0,4,8,16,32,64,ge64}_percent``: the share of calls that submitted, or took the
-          completions of, up to that many I/Os; each bucket begins where the one before it ends.
-        - ``latency_{2,4,10,20,50,100,250,500,750,1000}_{ns,us,ms}_percent``, ``latency_{2000,ge2000}_ms_percent``: the
-          share of the job's I/Os with a total latency up to that, above that of the bucket before
-          (``io_u_mark_latency``). fio writes any share above 0 as at least 0.01.
-        - ``iodepth_reached``: lower bound of the level with the largest share (the lower of equals).
+        - ``iodepth_level_{1,2,4,8,16,32,ge64}_percent``: share of the I/Os of the job with this many I/Os in flight.
+          Each level ends below the next: 16 is 16 to 31 (``io_u_mark_depth`` in ``io_u.c``). fio writes any share
+          above 0 as at least 0.1.
+        - ``iodepth_{submit,complete}_{0,4,8,16,32,64,ge64}_percent``: share of the calls that submitted, or reaped,
+          up to this many I/Os. Each bucket begins above the previous one.
+        - ``latency_{2,4,10,20,50,100,250,500,750,1000}_{ns,us,ms}_percent``,
+          ``latency_{2000,ge2000}_ms_percent``: share of the I/Os of the job with a total latency up to this value
+          and above the previous bucket (``io_u_mark_latency``). fio writes any share above 0 as at least 0.01.
+        - ``iodepth_reached``: lower bound of the level with the largest share; of equal shares, the lower level.
 
-        Then, in ascending order, a column ``{slat,clat,lat}_p<percentile>_ns`` (``clat_p99_9_ns``) for each
-        percentile that any source has; and in alphabetical order a column ``option_<name>`` for each option
-        that any source sets: text as fio wrote it, "" for an option without a value, NA where it was not set;
-        an option of the job wins over a global one. fio 2.3 and later write options.
+        Next comes a column ``{slat,clat,lat}_p<percentile>_ns``, such as ``clat_p99_9_ns``. There is one for each
+        percentile in any source, in ascending order.
 
-        Last, options as numbers, each that any source sets, in the order of ``options.NUMBERS``: ``bs_bytes``,
+        Then come the options that any source sets, as columns ``option_<name>`` in alphabetical order: text as
+        written by fio 2.3 and later, "" for an option without a value, NA if the job does not set the option. The
+        options of a job override global options.
+
+        Last are the numeric options that any source sets, in the order of ``options.NUMBERS``: ``bs_bytes``,
         ``size_bytes``, ``io_size_bytes``, ``offset_bytes``, ``iodepth``, ``numjobs``, ``rwmixread_percent``,
         ``rwmixwrite_percent``, ``rate_bytes_per_s``, ``rate_iops``, ``thinktime_us``, ``ramp_time_us`` and
-        ``asked_runtime_us`` (of ``runtime``). Of an option with a value for each direction it is that of the row.
-
-        A statistic of which fio says that it had no samples is NA, not the 0 that fio writes.
+        ``asked_runtime_us`` (the option ``runtime``). Of an option with a value for each direction, each row has
+        the value of its direction.
 
     Raises:
-        FioParseError: a source is not a whole, valid output of fio, or a field has the wrong type.
-        OSError: a file cannot be read.
+        FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.
+        OSError: A file cannot be read.
     """
-    rows_of = functools.partial(_job_rows, all_directions=all_directions)
+    rows_of = _of_each_document(functools.partial(_job_rows, all_directions=all_directions))
     found = list(gather(sources, rows_of, errors=errors, skipped=skipped))
     data = _columns([row.fields for row in found], _JOB_COLUMNS)
-    for latency, percentile in sorted({key for row in found for key in row.percentiles}):
-        values = [row.percentiles.get((latency, percentile)) for row in found]
-        data[f"{LATENCIES[latency]}_p{_label(percentile)}_ns"] = pd.Series(values, dtype=_INTEGER)
+    data |= _percentile_columns(found, LATENCIES)
     for option in sorted({name for row in found for name in row.options}):
         data[f"option_{option}"] = pd.Series([row.options.get(option) for row in found], dtype=_TEXT)
     in_numbers = [numbers(row.options, row.fields["direction"]) for row in found]
@@ -214,195 +185,216 @@ def jobs(
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row of `jobs`: its fixed columns, and what it has of those that depend on the sources."""
+    """A row of `jobs` or `sync_latencies`.
+
+    Attributes:
+        fields: The fixed columns.
+        percentiles: Values in ns by (index in `LATENCIES`, percentile).
+        options: The options of the job, as text.
+    """
 
     fields: dict[str, Any]
     percentiles: dict[tuple[int, float], int | None]
-    options: dict[str, str]
+    options: dict[str, str] = field(default_factory=dict)
 
 
 def _columns(rows: list[dict[str, Any]], types: dict[str, str]) -> dict[str, pd.Series]:
     return {name: pd.Series([row[name] for row in rows], dtype=dtype) for name, dtype in types.items()}
 
 
-def _job_rows(item: Item, *, all_directions: bool) -> list[_Row]:
-    rows = []
-    for document in documents_of(item):
-        top = Fields(document, "", document.data)
-        for number, job, name, direction in directions(document):
-            if not all_directions and not _issued_io(direction):
-                continue
-            options = options_of(document, top, job)
+def _percentile_columns(rows: list[_Row], names: Sequence[str]) -> dict[str, pd.Series]:
+    """Return a column such as ``clat_p99_9_ns`` for each percentile.
+
+    The columns are in ascending order.
+
+    ``names`` are the names of the latencies, by their index in `_Row.percentiles`.
+    """
+    columns = {}
+    for latency, percentile in sorted({key for row in rows for key in row.percentiles}):
+        label = f"{percentile:.6f}".rstrip("0").rstrip(".").replace(".", "_")
+        values = [row.percentiles.get((latency, percentile)) for row in rows]
+        columns[f"{names[latency]}_p{label}_ns"] = pd.Series(values, dtype=_INTEGER)
+    return columns
+
+
+def _of_each_document(make: Callable[[Fields], Iterable[_Made]]) -> Callable[[Item], Iterable[_Made]]:
+    """Return a function for `gather` that applies ``make`` to each document.
+
+    ``make`` gets the top level of the document.
+    """
+
+    def of_item(item: Item) -> Iterator[_Made]:
+        for document in documents_of(item):
+            yield from make(Fields(document, "", document.data))
+
+    return of_item
+
+
+def _job_rows(top: Fields, *, all_directions: bool) -> Iterator[_Row]:
+    for number, job, name, direction in directions(top.document):
+        if all_directions or _issued_io(direction):
+            options = options_of(top, job)
             fields = {
-                **_place(document, number),
+                **_position(top.document, number),
                 "direction": name,
                 **_job_fields(top, job),
                 **_direction_fields(top, direction),
             }
-            rows.append(_Row(fields, dict(percentiles_of(top, direction, options)), options))
-    return rows
+            yield _Row(fields, dict(percentiles_of(top, direction, options)), options)
 
 
-def _place(document: Document, job: int) -> dict[str, Any]:
+def _position(document: Document, job: int) -> dict[str, Any]:
     return {"source": document.source, "document": document.index, "job": job}
 
 
-def _label(percentile: float) -> str:
-    """Return a percentile as the names of columns have it: 99.9 as 99_9."""
-    return f"{percentile:.6f}".rstrip("0").rstrip(".").replace(".", "_")
-
-
 def latency_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
-    """Tabulate the latency histograms that fio writes with ``--output-format=json+``: one row per bin.
+    """Return a table of latency histograms, one row per non-empty bin.
+
+    fio writes histograms with ``--output-format=json+``.
 
     Args:
-        sources: files, folders, globs, open files, decoded results or documents: see `all_documents`.
-        errors: ``"raise"`` for the first source that cannot be read, or ``"skip"`` it: see `all_documents`.
-        skipped: a list to which the sources that are left out are appended.
+        sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
+        errors: ``"raise"`` an error for the first source that cannot be read, or ``"skip"`` such sources, see
+            `all_documents`.
+        skipped: A list to which skipped sources are appended.
 
     Returns:
-        A frame with the columns below, bins ascending; no row for a result without bins (``json``, fio before
-        2.2.12) and none for empty bins.
+        A frame with the columns below, bins in ascending order. Results without bins (``json``, or fio before 2.2.12)
+        have no rows.
 
         - ``source``, ``document``, ``job``, ``jobname``, ``direction``: as in `jobs`.
-        - ``latency``: ``slat``, ``clat`` or ``lat``. fio writes ``clat`` unless ``slat_percentiles``,
-          ``lat_percentiles`` or ``clat_percentiles`` say otherwise.
+        - ``latency``: ``slat``, ``clat`` or ``lat``. fio writes ``clat`` only, unless ``slat_percentiles``,
+          ``lat_percentiles`` or ``clat_percentiles`` are set.
         - ``bin_ns``: the latency that fio gives for the bin, the middle of its range (``plat_idx_to_val`` in
-          fio's ``stat.c``). Bins are 1 wide below 128 and at most 1/64 of their latency above; in
-          microseconds before fio 3.0.
-        - ``count``: I/Os in the bin. Their sum is fio's ``N``.
+          ``stat.c``). The width of a bin is 1 below 128, and at most 1/64 of its latency above. fio before 3.0 has bins
+          of microseconds.
+        - ``count``: number of I/Os in the bin. The sum of the counts is ``N`` of fio.
 
     Raises:
-        FioParseError: a source is not a whole, valid output of fio, or a field has the wrong type.
-        OSError: a file cannot be read.
+        FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.
+        OSError: A file cannot be read.
     """
-    described: dict[str, list[Any]] = {name: [] for name in _BIN_COLUMNS if name not in {"bin_ns", "count"}}
-    lengths: list[int] = []
-    bins: list[int] = []
-    counts: list[int] = []
-    for block in gather(sources, _histograms, errors=errors, skipped=skipped):
-        for column, value in zip(described.values(), block.about, strict=True):
-            column.append(value)
-        lengths.append(len(block.bins))
-        bins += block.bins
-        counts += block.counts
-    blocks = pd.DataFrame({name: pd.Series(described[name], dtype=_BIN_COLUMNS[name]) for name in described})
-    table = blocks.loc[blocks.index.repeat(lengths)].reset_index(drop=True)
-    # By way of int64, which is ten times as fast for a million numbers.
-    table["bin_ns"] = pd.Series(bins, dtype="int64").astype("Int64")
-    table["count"] = pd.Series(counts, dtype="int64").astype("Int64")
+    found = list(gather(sources, _of_each_document(_histograms), errors=errors, skipped=skipped))
+    types = {name: dtype for name, dtype in _BIN_COLUMNS.items() if name not in {"bin_ns", "count"}}
+    histograms = pd.DataFrame([each.labels for each in found], columns=list(types)).astype(types)
+    lengths = [len(each.bins) for each in found]
+    table = histograms.loc[histograms.index.repeat(lengths)].reset_index(drop=True)
+    # conversion by way of int64 is ten times as fast for a million numbers
+    for column, numbers_of in (("bin_ns", attrgetter("bins")), ("count", attrgetter("counts"))):
+        numbers = list(itertools.chain.from_iterable(map(numbers_of, found)))
+        table[column] = pd.Series(numbers, dtype="int64").astype("Int64")
     return table
 
 
 @dataclass(frozen=True, slots=True)
 class _Histogram:
-    """What `latency_bins` has of one histogram: what it is of, by column, and its bins."""
+    """A histogram of `latency_bins`.
 
-    about: tuple[Any, ...]
+    Attributes:
+        labels: The values of the columns before ``bin_ns``.
+        bins: The non-empty bins, in ns.
+        counts: Number of I/Os in each bin.
+    """
+
+    labels: tuple[Any, ...]
     bins: list[int]
     counts: list[int]
 
 
-def _histograms(item: Item) -> list[_Histogram]:
-    found = []
-    for document in documents_of(item):
-        top = Fields(document, "", document.data)
-        for number, job, name, direction in directions(document):
-            moved = clat_is_lat(top, options_of(document, top, job))
-            for latency, statistics, scale in latencies(direction):
-                bins, counts = bins_of(statistics.child("bins"), scale)
-                if bins:
-                    which = "lat" if moved and latency == "clat" else latency
-                    about = (document.source, document.index, number, job.text("jobname"), name, which)
-                    found.append(_Histogram(about, bins, counts))
-    return found
+def _histograms(top: Fields) -> Iterator[_Histogram]:
+    document = top.document
+    for number, job, name, direction in directions(document):
+        moved = clat_is_lat(top, options_of(top, job))
+        for latency, statistics, scale in latencies(direction):
+            bins, counts = bins_of(statistics.child("bins"), scale)
+            if bins:
+                which = "lat" if moved and latency == "clat" else latency
+                labels = (document.source, document.index, number, job.text("jobname"), name, which)
+                yield _Histogram(labels, bins, counts)
 
 
 def sync_latencies(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
-    """Tabulate how long syncs took (``fsync``, ``fdatasync``, ``sync_file_range``): one row per job that made any.
+    """Return a table of sync latencies, one row per job with syncs.
+
+    Syncs are ``fsync``, ``fdatasync`` and ``sync_file_range``.
 
     Args:
-        sources: files, folders, globs, open files, decoded results or documents: see `all_documents`.
-        errors: ``"raise"`` for the first source that cannot be read, or ``"skip"`` it: see `all_documents`.
-        skipped: a list to which the sources that are left out are appended.
+        sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
+        errors: ``"raise"`` an error for the first source that cannot be read, or ``"skip"`` such sources, see
+            `all_documents`.
+        skipped: A list to which skipped sources are appended.
 
     Returns:
-        A frame with the columns ``source``, ``document``, ``job``, ``hostname`` and ``jobname`` as in `jobs`; then
-        ``syncs`` (how many were timed), ``sync_{min,max,mean,stddev}_ns`` of the latency that the program saw,
-        and ``sync_p<percentile>_ns`` for each percentile that any source has. fio 3.5 and later write them.
+        A frame with these columns, for fio 3.5 and later:
+
+        - ``source``, ``document``, ``job``, ``hostname``, ``jobname``: as in `jobs`.
+        - ``syncs``: number of measured syncs.
+        - ``sync_{min,max,mean,stddev}_ns``: latency of the system call.
+        - ``sync_p<percentile>_ns``: a percentile. There is a column for each percentile in any source.
 
     Raises:
-        FioParseError: a source is not a whole, valid output of fio, or a field has the wrong type.
-        OSError: a file cannot be read.
+        FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.
+        OSError: A file cannot be read.
     """
-    found = list(gather(sources, _sync_rows, errors=errors, skipped=skipped))
-    data = _columns([row.fields for row in found], _SYNC_COLUMNS)
-    for key in sorted({key for row in found for key in row.percentiles}):
-        values = [row.percentiles.get(key) for row in found]
-        data[f"sync_p{_label(key[1])}_ns"] = pd.Series(values, dtype=_INTEGER)
-    return pd.DataFrame(data)
+    found = list(gather(sources, _of_each_document(_sync_rows), errors=errors, skipped=skipped))
+    # fio files the percentiles of syncs under lat_ns
+    columns = _percentile_columns(found, ["sync"] * len(LATENCIES))
+    return pd.DataFrame(_columns([row.fields for row in found], _SYNC_COLUMNS) | columns)
 
 
-def _sync_rows(item: Item) -> list[_Row]:
-    rows = []
-    for document in documents_of(item):
-        top = Fields(document, "", document.data)
-        for number, fields in enumerate(document.jobs):
-            job = Fields(document, f"{'jobs' if 'jobs' in document.data else 'client_stats'}[{number}]", fields)
-            sync = job.child("sync")
-            statistics = sync.child("lat_ns")
-            # Newer versions count the syncs in N alone, and write total_ios as 0.
-            syncs = statistics.integer("N") or sync.integer("total_ios")
-            if not syncs:
-                continue
-            about = {
-                **_place(document, number),
-                "hostname": job.text("hostname"),
-                "jobname": job.text("jobname"),
-                "syncs": syncs,
-                **_statistics("sync", statistics),
-            }
-            rows.append(_Row(about, dict(percentiles_of(top, sync, {})), {}))
-    return rows
+def _sync_rows(top: Fields) -> Iterator[_Row]:
+    for number, job in jobs_of(top.document):
+        sync = job.child("sync")
+        statistics = sync.child("lat_ns")
+        # newer versions count syncs in N only, and write 0 as total_ios
+        syncs = statistics.integer("N") or sync.integer("total_ios")
+        if syncs:
+            names = {"hostname": job.text("hostname"), "jobname": job.text("jobname"), "syncs": syncs}
+            fields = {**_position(top.document, number), **names, **_statistics("sync", statistics)}
+            yield _Row(fields, dict(percentiles_of(top, sync, {})))
 
 
 def disk_util(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
-    """Tabulate what the kernel counted of the disks meanwhile: one row per document and disk.
+    """Return a table of disk statistics, one row per document and disk.
+
+    The kernel counts them during the run.
 
     Args:
-        sources: files, folders, globs, open files, decoded results or documents: see `all_documents`.
-        errors: ``"raise"`` for the first source that cannot be read, or ``"skip"`` it: see `all_documents`.
-        skipped: a list to which the sources that are left out are appended.
+        sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
+        errors: ``"raise"`` an error for the first source that cannot be read, or ``"skip"`` such sources, see
+            `all_documents`.
+        skipped: A list to which skipped sources are appended.
 
     Returns:
-        A frame with the columns ``source`` and ``document`` as in `jobs`; ``disk``, the kernel's name;
-        ``{read,write}_{ios,merges,sectors}`` (a sector is 512 bytes; fio 3.38 and later write them),
-        ``{read,write}_ticks_ms`` and ``in_queue_ms`` (time that requests waited, summed up), and ``util_percent``. Of
-        a disk made of others (RAID, LVM) the columns with ``aggr_`` in front are sums over these, and
-        ``aggr_util_percent`` the largest of theirs.
+        A frame with these columns:
+
+        - ``source``, ``document``: as in `jobs`.
+        - ``disk``: the kernel's name of the disk.
+        - ``{read,write}_ios``, ``{read,write}_merges``: numbers of requests.
+        - ``{read,write}_sectors``: sectors of 512 bytes (fio 3.38 and later).
+        - ``{read,write}_ticks_ms``, ``in_queue_ms``: waiting time, summed over all requests.
+        - ``util_percent``: share of the time in which the disk was busy.
+        - the same columns with the prefix ``aggr_``: for a disk that consists of others (RAID, LVM), sums over these
+          disks; ``aggr_util_percent`` is their maximum.
 
     Raises:
-        FioParseError: a source is not a whole, valid output of fio, or a field has the wrong type.
-        OSError: a file cannot be read.
+        FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.
+        OSError: A file cannot be read.
     """
-    found = list(gather(sources, _disk_rows, errors=errors, skipped=skipped))
+    found = list(gather(sources, _of_each_document(_disk_rows), errors=errors, skipped=skipped))
     return pd.DataFrame(_columns(found, _DISK_COLUMNS))
 
 
-def _disk_rows(item: Item) -> list[dict[str, Any]]:
-    rows = []
-    for document in documents_of(item):
-        top = Fields(document, "", document.data)
-        for disk in top.objects("disk_util"):
-            row = {"source": document.source, "document": document.index, "disk": disk.text("name")}
-            for column, (key, dtype) in _DISK_FIELDS.items():
-                row[column] = disk.integer(key) if dtype == _INTEGER else disk.real(key)
-            rows.append(row)
-    return rows
+def _disk_rows(top: Fields) -> Iterator[dict[str, Any]]:
+    for disk in top.objects("disk_util"):
+        row = {"source": top.document.source, "document": top.document.index, "disk": disk.text("name")}
+        for key, column in _DISK_FIELDS.items():
+            row[column] = disk.integer(key) if _DISK_COLUMNS[column] == _INTEGER else disk.real(key)
+        yield row
 
 
 def _issued_io(direction: Fields) -> bool:
-    # total_ios came with fio 2.1.14.
+    # fio before 2.1.14 does not write total_ios
     return any(direction.real(key) for key in ("total_ios", "io_bytes", "runtime"))
 
 
@@ -430,7 +422,7 @@ def _job_fields(top: Fields, job: Fields) -> dict[str, Any]:
 
 
 def _direction_fields(top: Fields, direction: Fields) -> dict[str, Any]:
-    # io_bytes counted KiB until fio 2.21 corrected it, and brought io_kbytes with that; bw_bytes came later.
+    # io_bytes is in KiB before fio 2.21, which introduced io_kbytes; bw_bytes came later
     in_bytes = "io_kbytes" in direction.fields or "bw_bytes" in direction.fields
     in_bytes = in_bytes or (version_of(top) or (0, 0)) >= (2, 21)
     bandwidth = direction.integer("bw_bytes")
@@ -443,29 +435,44 @@ def _direction_fields(top: Fields, direction: Fields) -> dict[str, Any]:
         "iops": direction.real("iops"),
         "bandwidth_bytes_per_s": direction.integer("bw", 1024) if bandwidth is None else bandwidth,
     }
-    # fio calls the standard deviation of bandwidth bw_dev, that of IOPS iops_stddev.
+    # the standard deviation of bandwidth is bw_dev, the one of IOPS iops_stddev
     for name, key, deviation, unit, scale in (
-        ("bandwidth", "bw", "bw_dev", "_bytes_per_s", 1024),
-        ("iops", "iops", "iops_stddev", "", 1),
+        ("bandwidth", "bw_", "bw_dev", "_bytes_per_s", 1024),
+        ("iops", "iops_", "iops_stddev", "", 1),
     ):
-        there = sampled(direction, f"{key}_samples")
-        row[f"{name}_min{unit}"] = direction.integer(f"{key}_min", scale) if there else None
-        row[f"{name}_max{unit}"] = direction.integer(f"{key}_max", scale) if there else None
-        row[f"{name}_mean{unit}"] = direction.real(f"{key}_mean", scale) if there else None
-        row[f"{name}_stddev{unit}"] = direction.real(deviation, scale) if there else None
-        row[f"{name}_samples"] = direction.integer(f"{key}_samples")
+        keys = f"{key}min", f"{key}max", f"{key}mean", deviation
+        row |= _statistics(name, direction, scale, keys=keys, unit=unit, count=f"{key}samples")
+        row[f"{name}_samples"] = direction.integer(f"{key}samples")
     row["bandwidth_share_percent"] = direction.real("bw_agg") if sampled(direction, "bw_samples") else None
     for latency, statistics, scale in latencies(direction):
         row |= _statistics(latency, statistics, scale)
     return row
 
 
-def _statistics(name: str, statistics: Fields, scale: int = 1) -> dict[str, Any]:
-    """Return least, greatest, mean and deviation of a latency, all missing where fio had no samples."""
-    there = sampled(statistics, "N")
+def _statistics(
+    name: str,
+    statistics: Fields,
+    scale: int = 1,
+    *,
+    keys: Sequence[str] = _STATISTICS,
+    unit: str = "_ns",
+    count: str = "N",
+) -> dict[str, Any]:
+    """Return minimum, maximum, mean and standard deviation, by column.
+
+    Without samples, all are None.
+
+    Args:
+        name: Beginning of the columns, such as ``clat``.
+        statistics: The object with the fields.
+        scale: Factor from the unit of fio to the unit of the columns.
+        keys: The fields with the four statistics.
+        unit: End of the columns.
+        count: The field with the number of samples.
+    """
+    readers = (statistics.integer, statistics.integer, statistics.real, statistics.real)
+    there = sampled(statistics, count)
     return {
-        f"{name}_min_ns": statistics.integer("min", scale) if there else None,
-        f"{name}_max_ns": statistics.integer("max", scale) if there else None,
-        f"{name}_mean_ns": statistics.real("mean", scale) if there else None,
-        f"{name}_stddev_ns": statistics.real("stddev", scale) if there else None,
+        f"{name}_{statistic}{unit}": read(key, scale) if there else None
+        for statistic, key, read in zip(_STATISTICS, keys, readers, strict=True)
     }

@@ -1,6 +1,6 @@
-"""What the system calls of a program look like: patterns and shares, sizes of requests, and maps of accesses.
+"""Tables and figures of the system calls of programs: patterns, request sizes, and maps of accesses over time.
 
-Table I and figures 1 and 2 of Park and Shen (2009), of any trace, and maps, which they have not.
+They are table I and figures 1 and 2 of Park and Shen (2009) for any trace. The paper has no maps.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,32 +10,39 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure, FigureBase
 
-from iopatterns.analysis.plots import WIDTH_INCH, PlotError, panels_figure, styled
-from iopatterns.analysis.tables import Column, Table, fixed
+from iopatterns.analysis.plots import WIDTH_INCH, PlotError, figure_with_panels, report_style
+from iopatterns.analysis.tables import Column, Table, fixed_decimals
 from iopatterns.calls.form import READS, WRITES, Trace
 
 SEQUENTIAL, UNRECOGNISED, NONE = "Sequential", "Unrecognized pattern", "N/A"
-# A direction is sequential where at least this share of its requests goes on where the one before has ended
-SEQUENTIAL_FROM = 0.9
+# A direction is sequential if at least this share of its requests begins where the previous request ended
+_SEQUENTIAL_SHARE = 0.9
 _KB = 1024
-# The labels of the buckets of figures 1 and 2. A bucket has the sizes above the label before, up to its own.
-LABELS_KB = tuple(2**power for power in range(12))
-_LABELS = (*map(str, LABELS_KB), f">{LABELS_KB[-1]}")
+# Labels of the buckets of figures 1 and 2. A bucket contains the sizes above the previous label, up to its own.
+_BUCKETS_KB = tuple(2**power for power in range(12))
+_LABELS = (*map(str, _BUCKETS_KB), f">{_BUCKETS_KB[-1]}")
 _DIRECTIONS = {"read": READS, "write": WRITES}
 _PANELS_PER_ROW = 3
 _PANEL_INCH = 1.55
 _MAP_INCH = 2.4
-_COLOURS = "viridis"
 
 
 @dataclass
 class _Direction:
-    """What the requests of one direction are, as they are counted piece by piece."""
+    """Counts of the requests of one direction.
+
+    Attributes:
+        requests: Number of requests.
+        moved_bytes: Sum of their sizes.
+        followed: Number of requests that have a previous request of the same process in the same file.
+        continued: Number of these requests that begin where the previous request ended.
+        buckets: Number of requests in each bucket of sizes.
+    """
 
     requests: int = 0
     moved_bytes: int = 0
-    followed: int = 0  # requests with one before them in the same file by the same process
-    continued: int = 0  # those of them that begin where that one ended
+    followed: int = 0
+    continued: int = 0
     buckets: np.ndarray = field(default_factory=lambda: np.zeros(len(_LABELS), dtype=np.int64))
     _ends: dict[tuple[int, str], int] = field(default_factory=dict, repr=False)
 
@@ -44,20 +51,22 @@ class _Direction:
         sizes = piece["size_bytes"].to_numpy()
         self.requests += len(piece)
         self.moved_bytes += int(sizes.sum())
-        self.buckets += np.bincount(np.searchsorted(np.array(LABELS_KB) * _KB, sizes), minlength=len(_LABELS))
-        by = piece[["process", "file"]]
+        self.buckets += np.bincount(np.searchsorted(np.array(_BUCKETS_KB) * _KB, sizes), minlength=len(_LABELS))
+        keys = piece[["process", "file"]]
         ends = piece["offset_bytes"] + piece["size_bytes"]
-        before = ends.groupby([by["process"], by["file"]], sort=False).shift().to_numpy(dtype=np.float64, copy=True)
-        for at in np.flatnonzero(np.isnan(before)):  # the first of a process in a file may go on from a piece before
-            before[at] = self._ends.get(tuple(by.iloc[at]), np.nan)
+        shifted = ends.groupby([keys["process"], keys["file"]], sort=False).shift()
+        before = shifted.to_numpy(dtype=np.float64, copy=True)
+        # the first request of a process in a file may continue a request of an earlier piece
+        for at in np.flatnonzero(np.isnan(before)):
+            before[at] = self._ends.get(tuple(keys.iloc[at]), np.nan)
         self.followed += int((~np.isnan(before)).sum())
         self.continued += int((before == piece["offset_bytes"].to_numpy()).sum())
-        last = ~by.duplicated(keep="last").to_numpy()
-        self._ends.update(zip(by[last].itertuples(index=False, name=None), ends[last], strict=True))
+        last = ~keys.duplicated(keep="last").to_numpy()
+        self._ends.update(zip(keys[last].itertuples(index=False, name=None), ends[last], strict=True))
 
     @property
     def continued_share(self) -> float:
-        """The share that goes on, of the requests that could; NaN where none could."""
+        """The share `continued` of `followed`; NaN if no request has a previous one."""
         return self.continued / self.followed if self.followed else float("nan")
 
     @property
@@ -65,12 +74,21 @@ class _Direction:
         """The pattern as table I names it."""
         if not self.requests:
             return NONE
-        return SEQUENTIAL if self.continued_share >= SEQUENTIAL_FROM else UNRECOGNISED
+        return SEQUENTIAL if self.continued_share >= _SEQUENTIAL_SHARE else UNRECOGNISED
 
 
 @dataclass(frozen=True)
-class Characteristics:
-    """What a trace looks like: its requests of both directions (``read``, ``write``), its processes and files."""
+class TraceCharacteristics:
+    """Characteristics of the requests in a trace of system calls.
+
+    Attributes:
+        name: Name of the trace.
+        label: Printed name; it says whether the trace is a stand-in.
+        origin: Where the trace comes from.
+        directions: Counts for ``read`` and ``write``.
+        processes: Number of processes that read or write.
+        files: Number of files that are read or written.
+    """
 
     name: str
     label: str
@@ -80,7 +98,7 @@ class Characteristics:
     files: int
 
     def row(self) -> dict[str, object]:
-        """Return a row of `characteristics`."""
+        """Return the row of the trace in `characteristics_frame`."""
         read, write = self.directions["read"], self.directions["write"]
         requests, moved = read.requests + write.requests, read.moved_bytes + write.moved_bytes
         return {
@@ -103,11 +121,15 @@ class Characteristics:
         }
 
 
-def characterise(trace: Trace) -> Characteristics:
-    """Return what a trace looks like. It is read piece by piece.
+def characterise_trace(trace: Trace) -> TraceCharacteristics:
+    """Return the characteristics of a trace, which is read piece by piece.
 
-    A request is a read or write of at least one byte. Its direction is sequential where of all requests that have one
-    before them (of the same direction, process and file) at least 0.9 begin where that one ended. Raises CallsError.
+    A request is a read or write of at least one byte. A direction is sequential if at least 0.9 of its requests begin
+    where the previous request of the same direction, process and file ended; requests without a previous request are
+    not counted.
+
+    Raises:
+        CallsError: The trace cannot be read.
     """
     directions = {name: _Direction() for name in _DIRECTIONS}
     processes: set[int] = set()
@@ -115,34 +137,32 @@ def characterise(trace: Trace) -> Characteristics:
     for piece in trace.pieces():
         moving = piece[piece["size_bytes"] > 0]
         for name, calls in _DIRECTIONS.items():
-            its = moving[moving["call"].isin(calls)]
-            processes.update(its["process"].unique())
-            files.update(its["file"].unique())
-            if len(its):
-                directions[name].add(its)
-    return Characteristics(trace.name, trace.label, trace.origin, directions, len(processes), len(files))
+            requests = moving[moving["call"].isin(calls)]
+            processes.update(requests["process"].unique())
+            files.update(requests["file"].unique())
+            if len(requests):
+                directions[name].add(requests)
+    return TraceCharacteristics(trace.name, trace.label, trace.origin, directions, len(processes), len(files))
 
 
-def characteristics(of: Iterable[Characteristics]) -> pd.DataFrame:
-    """Return table I, a row a trace.
+def characteristics_frame(traces: Iterable[TraceCharacteristics]) -> pd.DataFrame:
+    """Return the data of table I, with a row per trace.
 
-    Columns: ``trace``, ``label`` (which says of a stand-in that it is one), ``origin``, ``read_pattern``,
-    ``write_pattern``, ``read_share``, ``write_share`` (of all requests), ``read_share_bytes``,
-    ``read_continued_share``, ``write_continued_share``, ``reads``, ``writes``, ``read_bytes``, ``write_bytes``,
-    ``processes``, ``files``. Shares are from 0 to 1. The paper does not say whether its ratio is one of requests or
-    of bytes.
+    Columns: trace, label, origin, read_pattern, write_pattern, read_share and write_share (of all requests, 0 to 1),
+    read_share_bytes (of all bytes, 0 to 1), read_continued_share, write_continued_share, reads, writes, read_bytes,
+    write_bytes, processes, files. The paper does not say whether its read/write ratio counts requests or bytes.
     """
-    return pd.DataFrame([each.row() for each in of])
+    return pd.DataFrame([each.row() for each in traces])
 
 
 def characteristics_table(data: pd.DataFrame) -> Table:
-    """Return table I as it is printed; ``data`` is that of `characteristics`."""
+    """Return table I for the data of `characteristics_frame`."""
     columns = (
-        Column(("label",), "Trace", right=False),
-        Column(("read_pattern",), "Read", over="I/O access pattern", right=False),
-        Column(("write_pattern",), "Write", over="I/O access pattern", right=False),
-        Column(("read_share", "write_share"), "of requests", _ratio, over="Read/write ratio"),
-        Column(("read_share_bytes",), "of bytes", lambda share: _ratio(share, 1 - share), over="Read/write ratio"),
+        Column(("label",), "Trace", align_right=False),
+        Column(("read_pattern",), "Read", spanner="I/O access pattern", align_right=False),
+        Column(("write_pattern",), "Write", spanner="I/O access pattern", align_right=False),
+        Column(("read_share", "write_share"), "of requests", _ratio, spanner="Read/write ratio"),
+        Column(("read_share_bytes",), "of bytes", lambda share: _ratio(share, 1 - share), spanner="Read/write ratio"),
         Column(("reads",), "Reads"),
         Column(("writes",), "Writes"),
         Column(("read_bytes",), "Read", _mib, "MiB"),
@@ -154,45 +174,49 @@ def characteristics_table(data: pd.DataFrame) -> Table:
 
 
 def _ratio(read: float, write: float) -> str:
-    return f"{fixed(2)(read)}/{fixed(2)(write)}"
+    return f"{fixed_decimals(2)(read)}/{fixed_decimals(2)(write)}"
 
 
 def _mib(size_bytes: float) -> str:
     return f"{size_bytes / 2**20:.1f}"
 
 
-def size_distribution(of: Iterable[Characteristics], direction: str) -> pd.DataFrame:
-    """Return figure 1 (``read``) or 2 (``write``): ``label``, ``bucket``, ``upto_kb``, ``requests`` and ``share``.
+def size_distribution(traces: Iterable[TraceCharacteristics], direction: str) -> pd.DataFrame:
+    """Return the data of figure 1 (``read``) or figure 2 (``write``): the distribution of request sizes.
 
-    A row for each trace that has such requests and each bucket. ``upto_kb`` is the bucket's label, in KB of 1024 bytes;
-    NaN of the last, which has what is larger than any label of the paper's. ``share`` is that of the direction's
-    requests.
+    Returns:
+        A row for each trace that has such requests and each bucket. Columns: label, bucket, upto_kb (the label of the
+        bucket in KB of 1024 bytes; NaN for the last bucket, of all larger sizes), requests, and share (of the requests
+        of the direction).
     """
     rows = []
-    for each in of:
-        its = each.directions[direction]
-        if its.requests:
-            upto = [*map(float, LABELS_KB), float("nan")]
-            for bucket, kb, count in zip(_LABELS, upto, its.buckets, strict=True):
-                rows.append((each.label, bucket, kb, int(count), count / its.requests))
+    for each in traces:
+        counts = each.directions[direction]
+        if counts.requests:
+            upto = [*map(float, _BUCKETS_KB), float("nan")]
+            for bucket, kb, count in zip(_LABELS, upto, counts.buckets, strict=True):
+                rows.append((each.label, bucket, kb, int(count), count / counts.requests))
     return pd.DataFrame(rows, columns=["label", "bucket", "upto_kb", "requests", "share"])
 
 
-@styled()
+@report_style()
 def size_figure(distribution: pd.DataFrame, direction: str) -> Figure:
-    """Return a panel for each trace with the shares of its buckets; ``distribution`` is that of `size_distribution`.
+    """Return a figure of the data of `size_distribution`, with a panel per trace.
 
-    Raises PlotError where no trace has requests of the direction.
+    Raises:
+        PlotError: No trace has requests of the direction.
     """
     if distribution.empty:
         raise PlotError(f"no trace has {direction} requests")
     if not distribution.loc[distribution["bucket"] == _LABELS[-1], "requests"].any():
         distribution = distribution[distribution["bucket"] != _LABELS[-1]]
     labels = list(distribution["label"].unique())
-    figure, panels = panels_figure(len(labels), _PANELS_PER_ROW, _PANEL_INCH, frame_inch=0.35, sharex=True, sharey=True)
+    figure, panels = figure_with_panels(
+        len(labels), _PANELS_PER_ROW, _PANEL_INCH, frame_inch=0.35, sharex=True, sharey=True
+    )
     for axes, label in zip(panels, labels, strict=True):
-        its = distribution[distribution["label"] == label]
-        axes.bar(its["bucket"], its["share"] * 100, color="0.35", width=0.8)
+        rows = distribution[distribution["label"] == label]
+        axes.bar(rows["bucket"], rows["share"] * 100, color="0.35", width=0.8)
         axes.set_title(label)
         axes.set_ylim(0, 105)
         axes.tick_params(axis="x", rotation=90, labelbottom=True)
@@ -201,20 +225,26 @@ def size_figure(distribution: pd.DataFrame, direction: str) -> Figure:
     return figure
 
 
-@styled()
+@report_style()
 def access_map(trace: Trace, processes: Collection[int] | None = None) -> Figure:
-    """Return where in their files the processes read and write over time, a colour for each process.
+    """Return a figure of the file offsets that processes read and write over time, with a colour per process.
 
-    ``processes``: all by default. Raises PlotError where none of them reads or writes, CallsError.
+    Args:
+        trace: A trace of system calls.
+        processes: The processes to draw; all by default.
+
+    Raises:
+        PlotError: None of the processes reads or writes.
+        CallsError: The trace cannot be read.
     """
     figure = Figure(figsize=(WIDTH_INCH, _MAP_INCH), layout="constrained")
     _draw_map(figure, trace, processes)
     return figure
 
 
-@styled()
+@report_style()
 def access_maps(traces: Sequence[Trace]) -> Figure:
-    """Return the map of `access_map` of each of some traces, of all their processes, one below the other."""
+    """Return a figure with the maps of some traces, see `access_map`, one below the other."""
     figure = Figure(figsize=(WIDTH_INCH, _MAP_INCH * len(traces)), layout="constrained")
     for part, trace in zip(figure.subfigures(len(traces), 1, squeeze=False)[:, 0], traces, strict=True):
         _draw_map(part, trace, None)
@@ -222,29 +252,28 @@ def access_maps(traces: Sequence[Trace]) -> Figure:
 
 
 def _draw_map(figure: FigureBase, trace: Trace, processes: Collection[int] | None) -> None:
-    """Draw the map of a trace. Raises PlotError, CallsError."""
+    """Draw the map of a trace, see `access_map`."""
     found = []
     for piece in trace.pieces():
-        kept = piece[(piece["size_bytes"] > 0) & piece["call"].isin([*READS, *WRITES])]
-        found.append(kept if processes is None else kept[kept["process"].isin(list(processes))])
+        requests = piece[(piece["size_bytes"] > 0) & piece["call"].isin([*READS, *WRITES])]
+        found.append(requests if processes is None else requests[requests["process"].isin(list(processes))])
     calls = pd.concat(found) if found else pd.DataFrame()
     if calls.empty:
         raise PlotError(f"{trace.name}: there is no request to draw")
-    panels: Sequence[tuple[str, tuple[str, ...]]] = (("Reads", READS), ("Writes", WRITES))
     ranks = {process: rank for rank, process in enumerate(sorted(calls["process"].unique()))}
-    drawn = None
+    last = len(ranks) - 1
+    style = {"s": 2.5, "linewidths": 0, "cmap": "viridis", "vmin": 0, "vmax": max(1, last)}
     all_axes = figure.subplots(1, 2, sharex=True, sharey=True)
-    for axes, (title, names) in zip(all_axes, panels, strict=True):
-        its = calls[calls["call"].isin(names)]
-        seconds, offsets = its["time_ns"].to_numpy() / 1e9, its["offset_bytes"].to_numpy() / 2**20
-        colours = its["process"].map(ranks).to_numpy()
-        look = {"s": 2.5, "linewidths": 0, "cmap": _COLOURS, "vmin": 0, "vmax": max(1, len(ranks) - 1)}
-        drawn = axes.scatter(seconds, offsets, c=colours, rasterized=True, **look)
+    for axes, (title, names) in zip(all_axes, (("Reads", READS), ("Writes", WRITES)), strict=True):
+        requests = calls[calls["call"].isin(names)]
+        seconds, offsets = requests["time_ns"].to_numpy() / 1e9, requests["offset_bytes"].to_numpy() / 2**20
+        colours = requests["process"].map(ranks).to_numpy()
+        points = axes.scatter(seconds, offsets, c=colours, rasterized=True, **style)
         axes.set(title=f"{title}: {trace.label}", xlabel="Time (s)")
         axes.set_ylim(bottom=0)
     all_axes[0].set_ylabel("Offset in the file (MiB)")
-    if drawn is not None and len(ranks) > 1:
-        bar = figure.colorbar(drawn, ax=list(all_axes), pad=0.01)
-        ticks = sorted({0, (len(ranks) - 1) // 2, len(ranks) - 1})
+    if last:
+        bar = figure.colorbar(points, ax=list(all_axes), pad=0.01)
+        ticks = sorted({0, last // 2, last})
         bar.set_ticks(ticks, labels=[str(list(ranks)[tick]) for tick in ticks])
         bar.set_label("Process")

@@ -1,4 +1,4 @@
-"""Draws the report's figures with seaborn: one style, legible in grey, the same bytes each time."""
+"""Figures of the report, drawn with seaborn in one style that is legible in grey; equal data give equal bytes."""
 
 import textwrap
 import warnings
@@ -17,57 +17,55 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 
 from iopatterns.analysis import quantities
-from iopatterns.analysis.drawing import so
-from iopatterns.analysis.report_tables import drive_label
+from iopatterns.analysis.seaborn_objects import so
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration.factors import scale
+from iopatterns.configuration.factors import level_scale
 
-STYLE = Path(__file__).with_name("plots.mplstyle")
+_STYLE_FILE = Path(__file__).with_name("plots.mplstyle")
 WIDTH_INCH = 166 / 25.4  # the report's text width
 _ROW_INCH = 52 / 25.4
 _PANEL_INCH = 2.35  # height of a panel of curves
-_LEGEND_COLUMNS = 4  # as many as the width holds
+_LEGEND_COLUMNS = 4  # fit into the width
 _LEGEND_CHARACTERS = 110  # of all names in a row
 _PANELS_PER_ROW = 4
 _NOTE_WIDTH = 44  # letters that fit into the narrowest panel
 _MARKERS = "osD^vP"
-# From this ratio of the largest to the smallest level on, an axis is logarithmic
+# An axis is logarithmic if the largest level is at least this many times the smallest
 _SPREAD = 8
-# Free room above the highest point, so that no marker is cut off
+# Factor of the axis limit over the highest point, so that no marker is cut off
 _ROOM = 1.08
 _HOLLOW = {"fillcolor": (0, 0, 0, 0), "pointsize": 8.0}
 _THEME = ("axes", "figure", "font", "grid", "legend", "lines", "patch", "svg", "xtick", "ytick")
-_PAIRS = (("read", "randread"), ("write", "randwrite"))
 
 
 class PlotError(IoPatternsError):
-    """There is nothing to draw, or more kinds of it than the figure can tell apart."""
+    """There is nothing to draw, or there are more kinds of data than a figure can distinguish."""
 
 
 @contextmanager
-def styled() -> Iterator[None]:
-    """Draw with the report's style, whatever the user's own matplotlib settings are."""
-    with matplotlib.style.context(["default", STYLE]):
+def report_style() -> Iterator[None]:
+    """Draw with the style of the report, regardless of the user's matplotlib settings."""
+    with matplotlib.style.context(["default", _STYLE_FILE]):
         yield
 
 
-def save(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
-    """Write ``stem``.svg and ``stem``.png without dates or versions in them, and return the two paths.
+def save_figure(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
+    """Write ``stem.svg`` and ``stem.png`` without dates or versions in them, and return their paths.
 
-    The figure keeps its layout from then on.
+    The layout of the figure is fixed afterwards.
     """
     svg, png = Path(f"{stem}.svg"), Path(f"{stem}.png")
-    with styled():
-        # to find a place for everything takes longer than to draw it: it is done once, not for each file
+    with report_style():
+        # computing the layout takes longer than drawing, and is done once for both files
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
-        files.write(svg, lambda path: _write_svg(figure, path))
-        files.write(png, lambda path: write_png(figure, path))
+        files.write_atomically(svg, lambda path: _write_svg(figure, path))
+        files.write_atomically(png, lambda path: write_png(figure, path))
     return svg, png
 
 
@@ -77,9 +75,14 @@ def _write_svg(figure: Figure, to: Path) -> None:
 
 
 def write_png(figure: Figure, to: Path | IO[bytes], dpi: float | None = None) -> None:
-    """Write a figure as PNG of so many dots an inch, the style's by default, without versions in it.
+    """Write a figure as PNG without versions in it.
 
-    It is drawn once, where `Figure.savefig` draws it a second time, without writing, before it does.
+    The figure is drawn once. `Figure.savefig` would draw it twice.
+
+    Args:
+        figure: The figure.
+        to: A file to write.
+        dpi: Dots per inch; those of the current style by default.
     """
     own_dpi = figure.get_dpi()
     figure.set_dpi(mpl.rcParams["savefig.dpi"] if dpi is None else dpi)
@@ -90,26 +93,30 @@ def write_png(figure: Figure, to: Path | IO[bytes], dpi: float | None = None) ->
         figure.set_dpi(own_dpi)
 
 
-@styled()
+@report_style()
 def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
-    """Return the figure of bandwidth by workload and block size, one panel per drive, measured drives first.
+    """Return the figure of bandwidth by workload and block size, with a panel per drive.
 
-    ``summary``: columns drive, rw, bs_bytes and mean, low, high in MB/s, as ``statistics.summarise`` makes it
-    from MB/s; its means are filled markers with the interval as error bars. ``published``: as
-    ``published.load`` returns it, bandwidth in MB/s; its values are hollow markers around them, in the panel of the
-    measured drive of the same name if there is one. A line joins sequential and random: on the logarithmic
-    axis the same slope is the same ratio. Raises PlotError for an empty summary or more block sizes than
-    there are markers.
+    Filled markers are means with their intervals. Hollow markers are published values, in the panel of the measured
+    drive with that name, if there is one. A line joins sequential and random access: on the logarithmic axis equal
+    slopes are equal ratios.
+
+    Args:
+        summary: Means in MB/s by drive, rw and bs_bytes, as `statistics.summarise_groups` returns them.
+        published: The published values, see `published.load_values`, in MB/s.
+
+    Raises:
+        PlotError: The summary is empty, or there are more block sizes than markers.
     """
     values = published[published["quantity"] == "bandwidth"]
     sizes = sorted({int(size) for size in summary["bs_bytes"]})
     if summary.empty or len(sizes) > len(_MARKERS):
-        raise PlotError(f"a figure of 1 to {len(_MARKERS)} block sizes can be drawn, not of {len(sizes)}")
+        raise PlotError(f"a figure can have 1 to {len(_MARKERS)} block sizes, not {len(sizes)}")
     drives = list(dict.fromkeys([*summary["drive"], *values["drive_key"]]))
-    places = {rw: float(at) for at, rw in enumerate(rw for pair in _PAIRS for rw in pair)}
+    places = {rw: float(at) for at, rw in enumerate(("read", "randread", "write", "randwrite"))}
     spread = {size: 0.14 * (number - (len(sizes) - 1) / 2) for number, size in enumerate(sizes)}
-    there = values.drop(columns="drive", errors="ignore").rename(columns={"drive_key": "drive", "value": "mean"})
-    points = pd.concat([summary.assign(kind="measured"), there.assign(kind="published")], ignore_index=True)
+    values = values.drop(columns="drive", errors="ignore").rename(columns={"drive_key": "drive", "value": "mean"})
+    points = pd.concat([summary.assign(kind="measured"), values.assign(kind="published")], ignore_index=True)
     points = points[points["rw"].isin(places) & points["bs_bytes"].isin(sizes)]
     points = points.assign(
         panel=points["drive"].map(drives.index),
@@ -126,8 +133,8 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
     titles = []
     for drive in drives:
         kinds = list(dict.fromkeys(points.loc[points["drive"] == drive, "kind"]))
-        titles.append(f"{drive if 'measured' in kinds else drive_label(drive)}\n{' and '.join(kinds)}")
-    # two lines each, so that all stand on one base line
+        titles.append(f"{drive if 'measured' in kinds else drive.upper()}\n{' and '.join(kinds)}")
+    # two lines each, so that all have one base line
     names = {at: f"{WORKLOAD_NAMES[rw]} ".replace(" ", "\n", 1) for rw, at in places.items()}
     x = so.Continuous().tick(at=list(names)).label(like=lambda at, _: names[at])
     figure = _drawn(
@@ -143,12 +150,16 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of a figure of curves.
+    """A panel of a figure of curves.
 
-    ``rows``: columns ``rw``, the x of the figure, and ``mean``, ``low``, ``high`` of its quantity; and ``variant``
-    where a workload has several curves in it. ``published``: rows of the source's values with ``rw``, x and
-    ``value``, or None. ``note``: what is written in a panel without rows. ``of``: the quantity, see ``measures``; its
-    axis begins at 0, unless it is ``logarithmic``.
+    Attributes:
+        title: Title of the panel.
+        rows: Columns rw, the x of the figure, and mean, low and high of the quantity; and variant if a workload has
+            several curves in the panel.
+        published: Published values with the columns rw, x and value, or None.
+        note: Text in a panel without rows.
+        of: Name of the quantity, see `quantities.find_quantity`.
+        logarithmic: Whether the axis of the quantity is logarithmic. Other axes begin at 0.
     """
 
     title: str
@@ -159,22 +170,29 @@ class Panel:
     logarithmic: bool = False
 
 
-@styled()
+@report_style()
 def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch: float = _PANEL_INCH) -> Figure:
-    """Return a figure of quantities over the levels of a factor, a curve for each workload.
+    """Return a figure of quantities over the levels of a factor, with a curve per workload.
 
-    ``x`` is the factor's column in the executions (bs_bytes, numjobs, iodepth …). Levels above 0 that span a factor
-    of eight or more stand on a logarithmic axis, others as far apart as their numbers say; where some are 0 or
-    below and they span much, and where they are names, they stand side by side. Markers are means with their
-    intervals as error bars; hollow markers, larger, are published values. Panels stand in rows of ``columns`` and
-    share x, and y where all show one quantity. Raises PlotError for no panels at all, or more than two variants,
-    QuantityError.
+    Markers are means with their intervals. Larger, hollow markers are published values. Levels above 0 that span a
+    factor of eight or more are on a logarithmic axis. Names, and numbers of which some are 0 or below and that span
+    much, are equally spaced. Other numbers are on a linear axis.
+
+    Args:
+        panels: The panels, row by row. They share x, and y if all have one quantity.
+        x: The column of the factor (bs_bytes, numjobs, iodepth …).
+        columns: Panels per row.
+        height_inch: Height of a row.
+
+    Raises:
+        PlotError: There are no panels, or more than two variants.
+        QuantityError: A quantity does not exist.
     """
     variants = list(dict.fromkeys(name for panel in panels for name in panel.rows.get("variant", ()))) or [""]
     if not panels:
         raise PlotError("there are no panels to draw")
     if len(variants) > 2:
-        raise PlotError(f"two variants can be told apart, not {len(variants)}: {', '.join(variants)}")
+        raise PlotError(f"a figure can distinguish two variants, not {len(variants)}: {', '.join(variants)}")
     points = pd.concat([_points(panel, x, number) for number, panel in enumerate(panels)], ignore_index=True)
     axis = _Axis.of(x, points[x])
     points["at"] = points[x].map(axis.places)
@@ -196,7 +214,7 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
         else:
             axes.set_ylim(0, tops.get(panel.of))
         if number % columns == 0 or panel.of != panels[number - 1].of:
-            axes.set_ylabel(quantities.get(panel.of).axis_label, visible=True)
+            axes.set_ylabel(quantities.get_quantity(panel.of).axis_label, visible=True)
         if panel.rows.empty:
             width = max(12, 2 * _NOTE_WIDTH // columns) if columns > 1 else _NOTE_WIDTH
             note = "\n".join(textwrap.fill(line, width) for line in panel.note.splitlines())
@@ -204,62 +222,79 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
     return figure
 
 
-@styled()
+@report_style()
 def factors_figure(
     summary: pd.DataFrame, of: str, x: str, curve: str | None = None, panel: str | None = None
 ) -> Figure:
-    """Return a figure of a quantity over any factor, a curve for each level of another, a panel for each of a third.
+    """Return a figure of a quantity over a factor, with curves and panels for the levels of two other factors.
 
-    ``summary``: as ``statistics.summarise`` returns it of the quantity ``of``, by the columns ``x``, ``curve`` and
-    ``panel`` and no others that have several levels. Raises PlotError for an empty summary, QuantityError.
+    Args:
+        summary: The summary of the quantity by the factors, as `statistics.summarise_groups` returns it. No other
+            column may have several levels.
+        of: The name of the quantity.
+        x: The column on the horizontal axis.
+        curve: The column with a curve per level.
+        panel: The column with a panel per level.
+
+    Raises:
+        PlotError: The summary is empty.
+        QuantityError: The quantity does not exist.
     """
     if summary.empty:
         raise PlotError("there is nothing to draw")
     axis = _Axis.of(x, summary[x])
-    # what is shown by names goes on in the order of its levels
     order = {name: sorted(set(summary[name].dropna())) for name in (x, curve, panel) if name}
     summary = summary.sort_values([name for name in order if name], kind="stable")
-    measure = quantities.get(of)
-    points = summary.assign(at=summary[x].map(axis.places), curve=measure.label, panel=0)
+    quantity = quantities.get_quantity(of)
+    points = summary.assign(at=summary[x].map(axis.places), curve=quantity.label, panel=0)
     points = points.astype(dict.fromkeys(("at", "mean", "low", "high"), "float64"))
     if curve:
-        points["curve"] = summary[curve].map(level_names(curve, order[curve]))
+        points["curve"] = summary[curve].map(level_labels(curve, order[curve]))
     names = list(dict.fromkeys(points["curve"]))
     looks = {name: _look(number, _MARKERS[number % len(_MARKERS)], 3.5) for number, name in enumerate(names)}
     titles = [""]
     if panel:
         points["panel"] = summary[panel].map(order[panel].index)
-        titles = list(level_names(panel, order[panel]).values())
+        titles = list(level_labels(panel, order[panel]).values())
     columns = min(len(titles), _PANELS_PER_ROW - 1)
     figure = _drawn(points, looks, titles, axis.scale(), columns=columns, label=axis.label)
     for axes in figure.axes:
         axes.set_ylim(0, float(np.nanmax(points[["mean", "high"]].to_numpy(dtype=float))) * _ROOM)
-    figure.supylabel(measure.axis_label, fontsize=7)
+    figure.supylabel(quantity.axis_label, fontsize=7)
     return figure
 
 
-def level_names(factor: str, levels: Iterable[Any], separator: str = ": ") -> dict[Any, str]:
-    """Return by level its text with the factor's name, such as ``I/O depth: 8``; of drives and workloads the name."""
+def level_labels(factor: str, levels: Iterable[Any], separator: str = ": ") -> dict[Any, str]:
+    """Return a label for each level of a factor, such as ``I/O depth: 8``.
+
+    The labels of drives and workloads are their names alone.
+    """
     if factor == "rw":
         return {level: WORKLOAD_NAMES.get(level, level) for level in levels}
-    texts = scale(factor, levels)
-    label = "" if factor == "drive" else f"{texts.label}{separator}"
-    return {level: f"{label}{text}" for level, text in texts.texts.items()}
+    scale = level_scale(factor, levels)
+    prefix = "" if factor == "drive" else f"{scale.label}{separator}"
+    return {level: f"{prefix}{text}" for level, text in scale.texts.items()}
 
 
-@styled()
+@report_style()
 def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
-    """Return a figure of a quantity over the levels of two factors, by colour and number, a panel for each of the rest.
+    """Return a heat map of a quantity over two factors, with a panel for each combination of other levels.
 
-    ``summary``: as ``analysis.study.Study.summary`` returns it of the quantity ``of``, by ``x``, ``y`` and other
-    factors. Raises PlotError for an empty summary.
+    Args:
+        summary: The summary of the quantity by `x`, `y` and other factors, as `Study.summary` returns it.
+        x: The column on the horizontal axis.
+        y: The column on the vertical axis.
+        of: The name of the quantity.
+
+    Raises:
+        PlotError: The summary is empty.
     """
     if summary.empty:
         raise PlotError("there is nothing to draw")
     places = {factor: {level: at for at, level in enumerate(sorted(set(summary[factor])))} for factor in (x, y)}
-    texts = {factor: scale(factor, places[factor]) for factor in (x, y)}
-    told = [name for name in summary.columns[: summary.columns.get_loc("executions")] if name not in {x, y}]
-    titles = summary[told].apply(lambda row: _panel_title(row, summary), axis="columns")
+    texts = {factor: level_scale(factor, places[factor]) for factor in (x, y)}
+    factors = summary.columns[: summary.columns.get_loc("executions")].drop([x, y])
+    titles = summary[list(factors)].apply(lambda row: _panel_title(row, summary), axis="columns")
     points = summary.assign(panel=titles, across=summary[x].map(places[x]), up=summary[y].map(places[y]))
     points["shown"] = [f"{mean:.3g}" if mean < 1000 else f"{mean / 1000:.3g}k" for mean in points["mean"]]
     panels = list(dict.fromkeys(titles))
@@ -273,21 +308,21 @@ def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
     plot = plot.limit(x=(-0.6, len(places[x]) - 0.4), y=(-0.6, len(places[y]) - 0.4))
     plot = plot.label(x=texts[x].label, y=texts[y].label, title=str)
     figure = _plotted(plot, -(-len(panels) // 2) * _PANEL_INCH + 0.3)
-    figure.suptitle(quantities.get(of).axis_label, fontsize=mpl.rcParams["axes.titlesize"])
+    figure.suptitle(quantities.get_quantity(of).axis_label, fontsize=mpl.rcParams["axes.titlesize"])
     return figure
 
 
 def _panel_title(row: pd.Series, summary: pd.DataFrame) -> str:
-    """Return what a panel is of: the workload, and the level of each other factor that has several."""
+    """Return the title of a panel: the workload, and the level of each other factor that has several levels."""
     parts = [WORKLOAD_NAMES[row["rw"]]]
     for name, level in row.items():
         if name not in {"rw", "drive"} and summary[name].nunique() > 1:
-            parts.append(level_names(str(name), [level])[level])
+            parts.append(level_labels(str(name), [level])[level])
     return ", ".join(parts)
 
 
 def panel_letter(number: int) -> str:
-    """Return the letter of a figure's panel: a, b … z, then aa, ab …; ``number`` counts from 0."""
+    """Return the letter of the panel with a number, counted from 0: a, b … z, aa, ab …."""
     text = ""
     while number >= 0:
         number, last = divmod(number, 26)
@@ -296,31 +331,46 @@ def panel_letter(number: int) -> str:
     return text
 
 
-def level_panels(summary: pd.DataFrame, by: Sequence[str], of: str, published: pd.DataFrame) -> tuple[str, list[Panel]]:
-    """Return the x of a figure of any experiment, and its panels: one for each drive and level of the other factors.
+def panels_by_level(
+    summary: pd.DataFrame, by: Sequence[str], of: str, published: pd.DataFrame
+) -> tuple[str, list[Panel]]:
+    """Return the x of an experiment's figure, and a panel for each drive and combination of other levels.
 
-    x is the factor with the most levels, of ``by`` or the block size. ``summary`` and ``published``: as
-    ``analysis.study.Study`` returns them of the quantity ``of``, by ``by``.
+    x is the factor with the most levels, of `by` and the block size.
+
+    Args:
+        summary: The summary of the quantity by `by`, as `Study.summary` returns it.
+        by: The columns of the factors.
+        of: The name of the quantity.
+        published: The published values, as `Study.published` returns them.
     """
     factors = list(dict.fromkeys([*by, "bs_bytes"]))
     x = max(factors, key=lambda factor: summary[factor].nunique())
     others = [factor for factor in factors if factor != x and summary[factor].nunique() > 1]
-    names = {factor: level_names(factor, summary[factor]) for factor in others}
-    # a value that does not say its level of a factor has no place
+    names = {factor: level_labels(factor, summary[factor]) for factor in others}
+    # published values without a level of a factor cannot be drawn
     values = published.reindex(columns=[*dict.fromkeys([*published.columns, *factors])]).dropna(subset=[x, *others])
     panels = []
     for (drive, *levels), rows in summary.groupby(["drive", *others], sort=False):
         here = values[values["drive_key"] == drive]
         for factor, level in zip(others, levels, strict=True):
             here = here[here[factor] == level]
-        told = (names[factor][level] for factor, level in zip(others, levels, strict=True))
-        panels.append(Panel("\n".join(filter(None, (str(drive), ", ".join(told)))), rows, here, of=of))
+        labels = ", ".join(names[factor][level] for factor, level in zip(others, levels, strict=True))
+        panels.append(Panel("\n".join(filter(None, (str(drive), labels))), rows, here, of=of))
     return x, panels
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """Where the levels of a factor stand: ``places`` by level; whether the axis is ``logarithmic``."""
+    """The axis of a factor.
+
+    Attributes:
+        factor: The column of the factor.
+        label: The label of the axis.
+        places: The coordinate of each level.
+        texts: The text of each level.
+        logarithmic: Whether the axis is logarithmic.
+    """
 
     factor: str
     label: str
@@ -331,19 +381,24 @@ class _Axis:
     @classmethod
     def of(cls, factor: str, levels: pd.Series) -> "_Axis":
         names = list(dict.fromkeys(levels.dropna()))
-        shown = scale(factor, names)
-        if any(isinstance(level, str) for level in names):
-            return cls(factor, shown.label, {level: float(at) for at, level in enumerate(names)}, shown.texts)
-        names.sort()
-        side_by_side = {level: float(at) for at, level in enumerate(names)}
-        as_they_are = {level: float(level) for level in names}
+        scale = level_scale(factor, names)
+        is_text = any(isinstance(level, str) for level in names)
+        if not is_text:
+            names.sort()
+        equally_spaced = {level: float(at) for at, level in enumerate(names)}
+        if is_text:
+            return cls(factor, scale.label, equally_spaced, scale.texts)
+        as_numbers = {level: float(level) for level in names}
         if names and names[0] > 0:
-            return cls(factor, shown.label, as_they_are, shown.texts, names[-1] >= _SPREAD * names[0])
+            return cls(factor, scale.label, as_numbers, scale.texts, names[-1] >= _SPREAD * names[0])
         wide = len(names) > 1 and names[-1] - names[0] >= _SPREAD * min(np.diff(names))
-        return cls(factor, shown.label, side_by_side if wide else as_they_are, shown.texts)
+        return cls(factor, scale.label, equally_spaced if wide else as_numbers, scale.texts)
 
     def scale(self) -> so.Continuous:
-        """Scale x and name its levels; of block sizes the powers of two alone, since 28 has no room beside 32."""
+        """Return the scale of the axis with its ticks.
+
+        Of block sizes only powers of two have ticks: there is no room for 28 beside 32.
+        """
         named = list(self.places)
         if self.factor == "bs_bytes":
             named = [level for level in named if int(level) & (int(level) - 1) == 0] or named
@@ -353,7 +408,7 @@ class _Axis:
 
 
 def _points(panel: Panel, x: str, number: int) -> pd.DataFrame:
-    """Return the points of a panel: its number, x, mean, low, high and the name of the curve of each."""
+    """Return the points of a panel, with the columns `x`, mean, low, high, curve and panel (its number)."""
     rows = panel.rows.assign(curve=panel.rows["rw"].map(WORKLOAD_NAMES))
     if "variant" in rows:
         rows["curve"] += ", " + rows["variant"]
@@ -366,24 +421,26 @@ def _points(panel: Panel, x: str, number: int) -> pd.DataFrame:
 
 
 def _curve_looks(variants: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return how each curve looks, in the order in which they are drawn.
+    """Return the properties of each curve, in drawing order.
 
-    Colour and marker tell the workload, dashes random access, filling the variant. What is drawn later is smaller, so
-    that of curves that fall on one another all can be seen.
+    Colour and marker show the workload, dashes show random access, and filling shows the variant. Later curves have
+    smaller markers, so that all of several coinciding curves can be seen.
     """
     looks = {}
     for number, (rw, name) in enumerate(WORKLOAD_NAMES.items()):
         random = rw.startswith("rand")
-        for variant, of in enumerate(variants):
+        for variant, variant_name in enumerate(variants):
             look = _look(number, _MARKERS[number], (3.0 if random else 5.0) * (0.6 if variant else 1), dashed=random)
-            looks[f"{name}, {of}" if of else name] = look | ({"fillcolor": "white"} if variant else {})
+            looks[f"{name}, {variant_name}" if variant_name else name] = look | (
+                {"fillcolor": "white"} if variant else {}
+            )
     for number, name in enumerate(WORKLOAD_NAMES.values()):
         looks[f"{name}, published"] = _look(number, _MARKERS[number], 8.0) | _HOLLOW | {"linewidth": 0.0}
     return looks
 
 
 def _look(number: int, marker: str, pointsize: float, *, dashed: bool = False) -> dict[str, Any]:
-    """Return what tells a curve from others, all at once: a figure in grey, or on bad paper, can still be read."""
+    """Return the properties of a curve, which remain distinguishable in grey and in bad print."""
     colour = f"C{number}"
     return {
         "color": colour,
@@ -408,11 +465,24 @@ def _drawn(
     group: str | None = None,
     label: str = "",
 ) -> Figure:
-    """Return the figure of ``points``: panel (number of its title), at, mean, low, high, curve (of ``looks``)."""
+    """Return a figure of points.
+
+    Args:
+        points: Columns panel (the number of its title), at, mean, low, high and curve.
+        looks: The properties of each curve, in drawing order.
+        titles: The titles of the panels.
+        x: The scale of the horizontal axis.
+        columns: Panels per row.
+        row_inch: Height of a row.
+        frame_inch: Height of legend and labels.
+        share_y: Whether the panels share the vertical axis.
+        group: A column; points of different values are not joined by a line.
+        label: Label of the horizontal axis.
+    """
     plot = so.Plot(points, x="at", y="mean", group=group)
     plot = plot.facet("panel", order=list(range(len(titles))), wrap=min(columns, len(titles)))
     plot = plot.share(x=True, y=share_y).scale(x=x)
-    # A layer for each curve: of properties that all follow the curve seaborn would try every combination
+    # a layer per curve: seaborn would try every combination of properties that depend on the curve
     for name, look in looks.items():
         rows = points[points["curve"] == name]
         if rows.empty:
@@ -425,40 +495,40 @@ def _drawn(
     plot = plot.label(x=label, y="", legend="", title=lambda number: titles[int(number)])
     figure = _plotted(plot, -(-len(titles) // columns) * row_inch + frame_inch)
     if figure.legends:
-        # seaborn's own stands beside the panels, and its move_legend cannot take it from a figure's list
+        # seaborn's legend is beside the panels, and seaborn.move_legend does not find it in the figure's list
         beside = figure.legends.pop()
         names = [text.get_text() for text in beside.get_texts()]
         handles = [handle for handle in beside.legend_handles if handle is not None]
-        legend_below(figure, handles, names, _LEGEND_COLUMNS)
+        add_legend_below(figure, handles, names, _LEGEND_COLUMNS)
     return figure
 
 
 def _plotted(plot: so.Plot, height_inch: float) -> Figure:
-    """Return the figure of a plot of seaborn, with the report's style."""
+    """Return the figure of a seaborn plot in the style of the report."""
     theme = {name: value for name, value in mpl.rcParams.items() if name.partition(".")[0] in _THEME}
     figure = Figure(figsize=(WIDTH_INCH, height_inch), layout="constrained")
     with warnings.catch_warnings():
-        # seaborn 0.13 passes pandas a keyword that pandas 3 deprecates; it concerns no reader of a notebook
+        # seaborn 0.13 passes pandas a keyword that pandas 3 deprecates
         warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"seaborn\.")
         plot.theme(theme).on(figure).plot()
     return figure
 
 
-def legend_below(figure: Figure, handles: Sequence[Artist], names: Sequence[str], most_columns: int) -> None:
-    """Add a legend below all panels, with as many columns as the width has room for."""
+def add_legend_below(figure: Figure, handles: Sequence[Artist], names: Sequence[str], most_columns: int) -> None:
+    """Add a legend below all panels, with as many columns as fit into the width."""
     fitting = max(1, _LEGEND_CHARACTERS // max(map(len, names)))
     figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), most_columns, fitting))
 
 
-def panels_figure(
+def figure_with_panels(
     count: int, columns: int, row_inch: float, *, frame_inch: float = 0.0, sharex: bool = False, sharey: bool = False
 ) -> tuple[Figure, list[Axes]]:
     """Return an empty figure of the report's width, and its panels.
 
     Args:
-        count: How many panels.
-        columns: How many panels stand side by side.
-        row_inch: Height of a row of panels.
+        count: Number of panels.
+        columns: Panels per row.
+        row_inch: Height of a row.
         frame_inch: Height of titles and legends of the figure itself.
         sharex: Whether the panels share the horizontal axis.
         sharey: Whether the panels share the vertical axis.
@@ -474,4 +544,4 @@ def panels_figure(
 def _logarithmic(axes: Axes) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -1,4 +1,4 @@
-"""What was measured of each execution: the quantities that tables, figures, claims and published values are about."""
+"""Quantities of a repetition: the values that tables, figures, claims and published values are about."""
 
 import re
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from iopatterns import _twin
 from iopatterns.analysis import replays
 from iopatterns.base.errors import IoPatternsError
 
-# With this begins the name of a column that holds a counter of a twin
-COUNTER = "counter_"
+# Prefix of the columns that hold counters of a simulated drive
+COUNTER_PREFIX = "counter_"
 
 
 class QuantityError(IoPatternsError):
     """No quantity has the name that a claim, a published value or a notebook gives."""
 
 
-# The unit of what a twin has counted
+# The unit of counters of a simulated drive
 _COUNTED = "per request"
-# How many of a quantity's own unit one of a unit is that a source may print
+# For the unit of a quantity, the units in which a source may print the quantity, each with its conversion factor
 _UNITS = {
     "MB/s": {"MB/s": 1.0, "MiB/s": 2**20 / 1e6, "KiB/s": 2**10 / 1e6},
     "IOPS": {"IOPS": 1.0},
@@ -39,33 +39,42 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity: the column of the executions that holds it, its name on an axis, and its unit."""
+    """A quantity that is measured in each repetition.
+
+    Attributes:
+        column: The column of the repetitions that holds the quantity, see `read_executions`.
+        label: The name on an axis, without the unit.
+        unit: The unit of the column; empty for a number without unit.
+    """
 
     column: str
     label: str
     unit: str
 
     def from_unit(self, unit: str) -> float | None:
-        """Return how many of this quantity's unit one of ``unit`` is; None where they measure different things."""
+        """Return the factor that converts values in `unit` to the unit of the quantity.
+
+        Returns None if the quantity cannot be given in `unit`.
+        """
         return _UNITS[self.unit].get(unit)
 
     @property
     def axis_label(self) -> str:
-        """The name with the unit, if it has one."""
+        """The label with the unit, if there is one."""
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
     @property
     def units(self) -> list[str]:
-        """The units in which a source may print it."""
+        """The units in which a source may print the quantity."""
         return list(_UNITS[self.unit])
 
     @property
     def is_counted(self) -> bool:
-        """Whether it is what a twin has counted, which a real drive does not tell."""
+        """Whether the quantity is a counter of a simulated drive, which real drives do not have."""
         return self.unit == _COUNTED
 
 
-# By the name that published values (column quantity) and claims (key of) have for them
+# Keys are the names in published values (column quantity) and claims (key of)
 QUANTITIES = {
     "bandwidth": Quantity("bandwidth_mb_per_s", "Bandwidth", "MB/s"),
     "iops": Quantity("iops", "Rate", "IOPS"),
@@ -74,11 +83,11 @@ QUANTITIES = {
     "latency": Quantity("latency_ms", "Mean latency", "ms"),
     "read latency": Quantity("read_latency_ms", "Mean latency of reads", "ms"),
     "write latency": Quantity("write_latency_ms", "Mean latency of writes", "ms"),
-    # by Little's law: the rate times the time that a request takes
+    # by Little's law: the rate times the mean latency
     "outstanding requests": Quantity("outstanding", "Outstanding requests", "requests"),
 }
-# Of replays of traces, see `replays.measures`
-_OF_REPLAYS = {
+# Quantities of replays of traces, see `replays.replay_results`
+_REPLAY_QUANTITIES = {
     "workload duration": Quantity("duration_s", "Duration", "s"),
     "maximum request size": Quantity("largest_write_kib", "Largest write request", "KiB"),
     "median write": Quantity("median_write_kib", "Median write request", "KiB"),
@@ -105,85 +114,100 @@ _OF_REPLAYS = {
     "peaks per thousand": Quantity("peaks_per_thousand", "Peaks in a thousand requests", ""),
     "irregularity of peaks": Quantity("irregularity_of_peaks", "Deviation of the distances between peaks", ""),
 }
-# What fio tells of the time that submitting takes (slat), of the time from then on (clat), and of both together (lat)
-_OF_FIO = re.compile(r"(slat|clat|lat) (min|max|mean|stddev|p[0-9.]+)")
-# What fio tells of the half seconds, by default, into which it divides an execution
-_OF_INTERVALS = re.compile(r"(bandwidth|iops) in intervals (min|max|mean|stddev|share)")
-# The shares of requests and of calls that fio counts in classes
-_OF_SHARES = re.compile(
-    r"share (?:with a (?P<latency>latency) up to (?P<most>\d+) (?P<time>ns|us|ms)"
-    r"|at depth (?P<depth>\d+)(?P<from> and more)?"
+# Statistics of fio's submission latency (slat), completion latency (clat) and total latency (lat)
+_FIO_LATENCY = re.compile(r"(slat|clat|lat) (min|max|mean|stddev|p[0-9.]+)")
+# Statistics over the intervals, half a second by default, into which fio divides a run
+_FIO_INTERVALS = re.compile(r"(bandwidth|iops) in intervals (min|max|mean|stddev|share)")
+# fio's distributions of latency, depth and batch size
+_FIO_SHARES = re.compile(
+    r"share (?:with a latency up to (?P<latency>\d+) (?P<time>ns|us|ms)"
+    r"|at depth (?P<depth>\d+)(?P<open> and more)?"
     r"|of (?P<call>submissions|completions) of (?:up to (?P<batch>\d+)|more than 64))"
 )
-_FIOS_OWN = re.compile(r"iops_(min|max|mean|stddev)|(iodepth|latency|bandwidth)_.*_percent")
-# What a twin has counted: `Counters` in src/twin/core/counters.h, without underscores
-_OF_TWINS = re.compile(rf"(.+) {_COUNTED}")
+_FIO_COLUMNS = re.compile(r"iops_(min|max|mean|stddev)|(iodepth|latency|bandwidth)_.*_percent")
+# A counter of a simulated drive: `Counters` in src/twin/core/counters.h, with blanks for underscores
+_TWIN_COUNTER = re.compile(rf"(.+) {_COUNTED}")
 
 
 def drive_kinds(executions: pd.DataFrame) -> dict[str, str]:
-    """Return the kind of each measured drive (twin, file …), by name."""
+    """Return the kind (twin, file …) of each measured drive."""
     return dict(zip(executions["drive"], executions["drive_kind"], strict=True))
 
 
-def find(name: str) -> Quantity | None:
-    """Return the quantity of that name, or None: one of `QUANTITIES`, one that fio tells, or a counter of twins.
+def find_quantity(name: str) -> Quantity | None:
+    """Return the quantity with a name, or None.
 
-    Of fio: ``clat mean``, ``clat p99.9``; ``iops in intervals stddev``; ``share with a latency up to 250 us``; ``share
-    at depth 64 and more``; ``share of submissions of up to 4``, ``share of completions of more than 64``. Of twins, per
-    request that reached the drive: ``block erases per request``.
+    Besides the fixed names there are statistics of fio (``clat mean``, ``clat p99.9``, ``iops in intervals stddev``,
+    ``share with a latency up to 250 us``, ``share at depth 64 and more``, ``share of submissions of up to 4``,
+    ``share of completions of more than 64``), and counters of simulated drives per request that reached the drive
+    (``block erases per request``).
     """
-    if match := _OF_FIO.fullmatch(name):
-        column = "_".join(match.groups()).replace(".", "_")
-        return Quantity(f"{column}_ms", name, "ms")
-    if match := _OF_INTERVALS.fullmatch(name):
-        of, statistic = match.groups()
+    if match := _FIO_LATENCY.fullmatch(name):
+        return Quantity("_".join(match.groups()).replace(".", "_") + "_ms", name, "ms")
+    if match := _FIO_INTERVALS.fullmatch(name):
+        base, statistic = match.groups()
         if statistic == "share":
-            return Quantity("bandwidth_share_percent", name, "%") if of == "bandwidth" else None
-        unit = QUANTITIES[of].unit
-        return Quantity(f"{of}_{statistic}{'_mb_per_s' if unit == 'MB/s' else ''}", name, unit)
-    if match := _OF_SHARES.fullmatch(name):
+            return Quantity("bandwidth_share_percent", name, "%") if base == "bandwidth" else None
+        suffix = "_mb_per_s" if base == "bandwidth" else ""
+        return Quantity(f"{base}_{statistic}{suffix}", name, QUANTITIES[base].unit)
+    if match := _FIO_SHARES.fullmatch(name):
         return Quantity(_share_column(match), name, "%")
-    if (match := _OF_TWINS.fullmatch(name)) and match[1].replace(" ", "_") in _twin.counter_names():
-        return Quantity(f"{match[1].replace(' ', '_')}_per_request", name, _COUNTED)
-    return QUANTITIES.get(name) or _OF_REPLAYS.get(name)
+    if match := _TWIN_COUNTER.fullmatch(name):
+        counter = match[1].replace(" ", "_")
+        if counter in _twin.counter_names():
+            return Quantity(f"{counter}_per_request", name, _COUNTED)
+    return QUANTITIES.get(name) or _REPLAY_QUANTITIES.get(name)
 
 
 def _share_column(match: re.Match[str]) -> str:
+    """Return the column of a share of fio's distributions."""
     if match["latency"]:
-        return f"latency_{match['most']}_{match['time']}_percent"
+        return f"latency_{match['latency']}_{match['time']}_percent"
     if match["call"]:
         call = {"submissions": "submit", "completions": "complete"}[match["call"]]
         return f"iodepth_{call}_{match['batch'] or 'ge64'}_percent"
-    return f"iodepth_level_{'ge' if match['from'] else ''}{match['depth']}_percent"
+    return f"iodepth_level_{'ge' if match['open'] else ''}{match['depth']}_percent"
 
 
-def get(name: str) -> Quantity:
-    """Return the quantity of that name, see `find`. Raises QuantityError."""
-    measure = find(name)
-    if measure is None:
-        near = get_close_matches(name, [*QUANTITIES, *_OF_REPLAYS], n=1)
-        valid = f"valid are {', '.join(QUANTITIES)}, as in 'clat p99.9', and of twins as in 'block erases per request'"
+def get_quantity(name: str) -> Quantity:
+    """Return the quantity with a name, see `find_quantity`.
+
+    Raises:
+        QuantityError: There is no such quantity.
+    """
+    quantity = find_quantity(name)
+    if quantity is None:
+        near = get_close_matches(name, [*QUANTITIES, *_REPLAY_QUANTITIES], n=1)
+        valid = (
+            f"valid are {', '.join(QUANTITIES)}, 'clat p99.9' and its like, and 'block erases per request' for twins"
+        )
         hint = f"did you mean '{near[0]}'?" if near else valid
         raise QuantityError(f"there is no quantity '{name}'; {hint}")
-    return measure
+    return quantity
 
 
-def told(rows: pd.DataFrame) -> list[str]:
-    """Return the quantities of a name of their own that some executions tell, see `read_executions`."""
-    named = {**QUANTITIES, **_OF_REPLAYS}
+def available_quantities(rows: pd.DataFrame) -> list[str]:
+    """Return the fixed names of the quantities that some repetitions have, see `read_executions`."""
+    named = {**QUANTITIES, **_REPLAY_QUANTITIES}
     return [name for name, each in named.items() if each.column in rows and rows[each.column].notna().any()]
 
 
 def read_executions(path: Path) -> pd.DataFrame:
-    """Return one row per execution from the measurements of a study, as ``collect.measurements`` made them.
+    """Return one row per repetition from the measurements of a study.
 
-    What an execution read and wrote, and its jobs, are taken together. Columns: those of the measurements that say what
-    was asked for; and of what came out bandwidth_mb_per_s, iops, read_iops, write_iops (sums); latency_ms,
-    read_latency_ms, write_latency_ms (means over requests of fio's ``lat``); outstanding; iodepth_reached; fio's own
-    slat_*, clat_* and lat_* in ms (e.g. clat_p99_9_ms), and its statistics of intervals and shares in percent (see
-    `find`), missing where an execution has several rows, for it both read and wrote; bandwidth_bytes_per_s; and
-    <counter>_per_request of twins, what their drive counted over the requests that reached it. Latencies that fio does
-    not tell are missing.
+    Jobs and directions of a repetition are combined.
+
+    Args:
+        path: A Parquet file with the table that `collect.measurement_table` returns.
+
+    Returns:
+        The columns of the measurements up to the workload's options, and these results: bandwidth_bytes_per_s,
+        bandwidth_mb_per_s, iops, read_iops and write_iops (sums); latency_ms, read_latency_ms and write_latency_ms
+        (means of fio's ``lat`` over all requests); outstanding (requests); iodepth_reached; fio's latency statistics
+        slat_*, clat_* and lat_* in ms (such as clat_p99_9_ms), and its statistics of intervals and shares in percent,
+        see `find_quantity`. fio's statistics are missing for a repetition with several rows, because they cannot be
+        combined. Simulated drives have <counter>_per_request: the counter divided by the requests that reached the
+        drive. Latencies that fio did not measure are missing.
     """
     rows = pd.read_parquet(path)
     keys = ["drive", "cell", "execution"]
@@ -201,44 +225,48 @@ def read_executions(path: Path) -> pd.DataFrame:
         read_time_ms=time_ms.where(reading),
         write_time_ms=time_ms.where(~reading),
     )
-    sums = parts.groupby(keys, sort=False).sum(min_count=1)  # what fio does not tell stays missing, and is no 0
-    times = [name for name in rows.columns if re.fullmatch(r"(slat|clat|lat)_.*_ns", name)]
-    first = rows.groupby(keys, sort=False).first()
-    alone = rows.groupby(keys, sort=False).size() == 1
-    in_ms = (first[times].astype("float64") / 1e6).where(alone)
-    outcome = pd.DataFrame(
+    groups = rows.groupby(keys, sort=False)
+    sums = parts.groupby(keys, sort=False).sum(min_count=1)  # values that fio did not measure stay missing
+    first = groups.first()
+    results = pd.DataFrame(
         {
             "bandwidth_bytes_per_s": sums["bandwidth_bytes_per_s"],
             "bandwidth_mb_per_s": sums["bandwidth_bytes_per_s"] / 1e6,
-            "iops": sums["iops"].astype("float64"),
-            "read_iops": sums["read_iops"].astype("float64"),
-            "write_iops": sums["write_iops"].astype("float64"),
+            **{name: sums[name].astype("float64") for name in ("iops", "read_iops", "write_iops")},
             "latency_ms": _mean(sums["time_ms"], sums["requests"]),
             "read_latency_ms": _mean(sums["read_time_ms"], sums["reads"]),
             "write_latency_ms": _mean(sums["write_time_ms"], sums["writes"]),
-            "iodepth_reached": rows.groupby(keys, sort=False)["iodepth_reached"].max(),
+            "iodepth_reached": groups["iodepth_reached"].max(),
         }
     )
-    outcome["outstanding"] = outcome["iops"] * outcome["latency_ms"] / 1e3
-    in_ms.columns = [f"{name.removesuffix('_ns')}_ms" for name in in_ms.columns]
-    told = [name for name in rows.columns if _FIOS_OWN.fullmatch(name)]
-    in_mb = {
+    results["outstanding"] = results["iops"] * results["latency_ms"] / 1e3
+    columns = {
+        f"{name.removesuffix('_ns')}_ms": first[name].astype("float64") / 1e6
+        for name in rows.columns
+        if re.fullmatch(r"(slat|clat|lat)_.*_ns", name)
+    }
+    columns |= {name: first[name].astype("float64") for name in rows.columns if _FIO_COLUMNS.fullmatch(name)}
+    columns |= {
         f"bandwidth_{name}_mb_per_s": first[column].astype("float64") / 1e6
         for name in ("min", "max", "mean", "stddev")
         if (column := f"bandwidth_{name}_bytes_per_s") in first
     }
-    own = {name: first[name].astype("float64") for name in told} | in_mb
-    fios = pd.DataFrame({name: column.where(alone) for name, column in own.items()}, index=first.index)
-    asked = first[list(first.columns[: first.columns.get_loc("document")])]
-    replayed = first[[name for name in rows.columns if name.startswith(replays.COLUMN) and name != replays.SHOWN]]
-    replayed.columns = replayed.columns.str.removeprefix(replays.COLUMN)
-    return pd.concat([asked, outcome, in_ms, fios, replayed, _counted(first)], axis=1).reset_index()
+    fio_statistics = pd.DataFrame(columns, index=first.index).where(groups.size() == 1)
+    options = first[list(first.columns[: first.columns.get_loc("document")])]
+    replayed = first[
+        [name for name in rows.columns if name.startswith(replays.REPLAY_PREFIX) and name != replays.DETAILS_COLUMN]
+    ]
+    replayed.columns = replayed.columns.str.removeprefix(replays.REPLAY_PREFIX)
+    return pd.concat([options, results, fio_statistics, replayed, _counters_per_request(first)], axis=1).reset_index()
 
 
-def _counted(first: pd.DataFrame) -> pd.DataFrame:
-    """Return what twins have counted, per request that reached the drive: those before fio counts are among both."""
-    counters = first[[name for name in first.columns if name.startswith(COUNTER)]].astype("float64")
-    counters.columns = counters.columns.str.removeprefix(COUNTER)
+def _counters_per_request(first: pd.DataFrame) -> pd.DataFrame:
+    """Return the counters of simulated drives, divided by the requests that reached the drive.
+
+    Both the counters and these requests include the requests before fio begins to measure.
+    """
+    counters = first[[name for name in first.columns if name.startswith(COUNTER_PREFIX)]].astype("float64")
+    counters.columns = counters.columns.str.removeprefix(COUNTER_PREFIX)
     if counters.empty:
         return counters
     requests = counters["read_commands"] + counters["write_commands"]
@@ -246,18 +274,18 @@ def _counted(first: pd.DataFrame) -> pd.DataFrame:
 
 
 def _mean(total: pd.Series, count: pd.Series) -> pd.Series:
-    """Return the mean of so many, missing where there are none."""
     return (total / count.where(count > 0)).astype("float64")
 
 
-def experiments_of(executions: pd.DataFrame) -> list[str]:
-    """Return the experiments of a table, in its order. The column joins the experiments of a cell by blanks."""
+def experiment_names(executions: pd.DataFrame) -> list[str]:
+    """Return the names of the experiments in a table of repetitions, in its order.
+
+    The column experiments contains the names of a cell's experiments, separated by blanks.
+    """
     return list(dict.fromkeys(name for names in executions["experiments"].unique() for name in names.split()))
 
 
-def of_experiment(executions: pd.DataFrame, *experiments: str) -> pd.DataFrame:
-    """Return the executions of all cells that any of the experiments asks for."""
-    wanted = set(experiments)
-    served = executions["experiments"]
-    asked = {names: bool(wanted & set(names.split())) for names in served.unique()}
-    return executions[served.map(asked).astype(bool)]
+def select_experiments(executions: pd.DataFrame, *experiments: str) -> pd.DataFrame:
+    """Return the repetitions of all cells that belong to at least one of the experiments."""
+    wanted = {names for names in executions["experiments"].unique() if not set(experiments).isdisjoint(names.split())}
+    return executions[executions["experiments"].isin(wanted)]

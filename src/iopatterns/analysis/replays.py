@@ -1,4 +1,4 @@
-"""What replays of traces give, as rows of the measurements: beside what fio tells, depths, misses and valid blocks."""
+"""Results of replayed traces as rows of the measurements."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,76 +8,90 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-# With this begins the name of a column that a replay alone has; SHOWN is JSON, what figures are drawn of
-COLUMN = "replay_"
-SHOWN = f"{COLUMN}shown"
-_SHOWN = ("depth", "blocks", "blocks_over_time", "runs_ns", "latency")
+# Prefix of the columns that only replays have
+REPLAY_PREFIX = "replay_"
+# A column of JSON text: the details from which figures are drawn
+DETAILS_COLUMN = f"{REPLAY_PREFIX}shown"
+_DETAILS = ("depth", "blocks", "blocks_over_time", "runs_ns", "latency")
 _MAP_USERS = ("read", "write", "discard")
 _KIB = 1024
 _MIB = 1024 * _KIB
 
 
-def rows(raw_files: Sequence[Path]) -> pd.DataFrame:
-    """Return a row for each raw file of a replay and each direction in which data went, as `fio_parser_json.jobs` does.
+def replay_rows(raw_files: Sequence[Path]) -> pd.DataFrame:
+    """Return a row for each raw file of a replay and each direction with data, as `fio_parser_json.jobs` does.
 
     Columns: source, document, direction, total_ios, io_bytes, bandwidth_bytes_per_s, iops, lat_mean_ns,
-    iodepth_reached, and replay_*: see `measures`.
+    iodepth_reached; replay_<name> for each result of `replay_results`; and `DETAILS_COLUMN`.
     """
     found = []
     for raw in raw_files:
         content = json.loads(raw.read_text(encoding="utf-8"))
         seconds = content["duration_ns"] / 1e9
-        of_all = {f"{COLUMN}{name}": value for name, value in measures(content).items()}
-        shown = json.dumps({name: content[name] for name in _SHOWN if name in content})
+        results = {f"{REPLAY_PREFIX}{name}": value for name, value in replay_results(content).items()}
+        details = json.dumps({name: content[name] for name in _DETAILS if name in content})
         for direction in ("read", "write"):
-            done = content["requests"].get(direction)
-            if done is None:
+            requests = content["requests"].get(direction)
+            if requests is None:
                 continue
             found.append(
                 {
                     "source": str(raw),
                     "document": 0,
                     "direction": direction,
-                    "io_bytes": done["bytes"],
-                    "total_ios": done["count"],
-                    "bandwidth_bytes_per_s": round(done["bytes"] / seconds),
-                    "iops": done["count"] / seconds,
-                    "lat_mean_ns": done["latency_mean_ns"],
+                    "io_bytes": requests["bytes"],
+                    "total_ios": requests["count"],
+                    "bandwidth_bytes_per_s": round(requests["bytes"] / seconds),
+                    "iops": requests["count"] / seconds,
+                    "lat_mean_ns": requests["latency_mean_ns"],
                     "iodepth_reached": len(content["depth"]["events"]) - 1,
-                    **of_all,
-                    SHOWN: shown,
+                    **results,
+                    DETAILS_COLUMN: details,
                 }
             )
     return pd.DataFrame(found).convert_dtypes(convert_string=False, convert_floating=False)
 
 
-def shown_parts(measurements: Path, *names: str) -> pd.DataFrame:
-    """Return a row for each replay of a study, with a column for each of the named parts of `_SHOWN`.
+def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
+    """Return a row for each replay of a study, with a column for each named detail.
 
-    A part is as in a raw file, see `measuring.replays.measure`; None where the replay does not have it.
+    Args:
+        measurements: The Parquet file of a study's measurements.
+        names: Details: depth, blocks, blocks_over_time, runs_ns or latency. A detail has the form that it has in a raw
+            file, see `measuring.replays.measure_replay`; it is None if the replay does not have it.
     """
     table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"])
-    if SHOWN not in table:
+    if DETAILS_COLUMN not in table:
         return table.iloc[:0].reindex(columns=[*table.columns, *names])
-    table = table[table[SHOWN].notna()].reset_index(drop=True)  # fio's jobs are no replays
-    content = table.pop(SHOWN).map(json.loads)
+    table = table[table[DETAILS_COLUMN].notna()].reset_index(drop=True)  # jobs of fio have no details
+    content = table.pop(DETAILS_COLUMN).map(json.loads)
     return table.assign(**{name: content.map(lambda each, name=name: each.get(name)) for name in names})
 
 
-def measures(content: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a replayed phase (`measuring.replays.measure`) came to, missing where it has none of the kind.
+def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
+    """Return the results of a replayed phase.
 
-    Sizes of write requests in KiB, what they come to in MiB, and how many flushes there were; what the drive wrote to
-    its flash over that, pages as a whole (``write_amplification``); what a box plot of the queue depths shows, each
-    event counting once as in WiscSee, and how often the queue was emptied; of the map's cache the misses over its
-    lookups, one for each page of a read, write or discard; and of the blocks with a valid page their size over that of
-    the drive (``occupied``), the valid data over it (``area``), their mean valid ratio, and the share that is partly
-    valid (``zombies``). Of several runs their longest and mean duration, and by how much the longest is longer than
-    the shortest, over the mean. Where latencies were kept, see `_of_latency`.
+    Args:
+        content: The content of a raw file, see `measuring.replays.measure_replay`.
+
+    Returns:
+        A number for each name; NaN if the phase has no such requests.
+
+        - duration_s.
+        - largest_write_kib, median_write_kib: sizes of write requests; written_mib: their sum; flushes: how many.
+        - write_amplification: bytes of complete pages that the drive wrote to its flash, divided by written bytes.
+        - depth_mean, depth_first_quartile, depth_median, depth_third_quartile, depth_largest: of the queue depth, in
+          which each event counts once, as in WiscSee; drained: how often the queue was emptied.
+        - miss_ratio: misses of the map's cache divided by its look-ups, one per page of a read, write or discard.
+        - Of the blocks with at least one valid page: occupied (their size divided by that of the drive), area (valid
+          data divided by the size of the drive), mean_valid_ratio, and zombies (the share of partly valid blocks).
+        - For several runs: longest_run_s, mean_run_s, and spread_of_runs (longest minus shortest, divided by the mean).
+        - If latencies were recorded, the results of `_latency_results`.
     """
-    counters, blocks = content["counters"], content["blocks"]
+    counters = content["counters"]
     writes = content["requests"].get("write", {})
-    depths = np.repeat(np.arange(len(content["depth"]["events"])), content["depth"]["events"])
+    events = content["depth"]["events"]
+    depths = np.repeat(np.arange(len(events)), events)
     quartiles = np.quantile(depths, [0.25, 0.5, 0.75]) if len(depths) else [np.nan] * 3
     misses = sum(counters[f"map_{user}_misses"] for user in _MAP_USERS)
     lookups = misses + sum(counters[f"map_{user}_hits"] for user in _MAP_USERS)
@@ -92,13 +106,13 @@ def measures(content: Mapping[str, Any]) -> dict[str, float]:
         "depth_first_quartile": float(quartiles[0]),
         "depth_median": float(quartiles[1]),
         "depth_third_quartile": float(quartiles[2]),
-        "depth_largest": float(len(content["depth"]["events"]) - 1),
-        "drained": float(content["depth"]["events"][0]) if content["depth"]["events"] else 0.0,
-        # a drive with its whole map in memory looks nothing up, and misses nothing
+        "depth_largest": float(len(events) - 1),
+        "drained": float(events[0]) if events else 0.0,
+        # a drive with its complete map in memory has no look-ups and no misses
         "miss_ratio": misses / lookups if lookups else 0.0,
-        **_of_blocks(blocks),
-        **(_of_runs(content["runs_ns"]) if "runs_ns" in content else {}),
-        **(_of_latency(content) if "latency" in content else {}),
+        **_block_results(content["blocks"]),
+        **(_run_results(content["runs_ns"]) if "runs_ns" in content else {}),
+        **(_latency_results(content) if "latency" in content else {}),
     }
 
 
@@ -110,7 +124,7 @@ def _write_amplification(content: Mapping[str, Any]) -> float:
     return float(content["counters"]["page_programs"] * page_bytes / written_bytes)
 
 
-def _of_runs(runs_ns: Sequence[int]) -> dict[str, float]:
+def _run_results(runs_ns: Sequence[int]) -> dict[str, float]:
     mean_s = float(np.mean(runs_ns)) / 1e9
     return {
         "longest_run_s": max(runs_ns) / 1e9,
@@ -119,15 +133,16 @@ def _of_runs(runs_ns: Sequence[int]) -> dict[str, float]:
     }
 
 
-def _of_latency(content: Mapping[str, Any]) -> dict[str, float]:
-    """Return the median of the latencies, and what stands out of them (`measuring.replays`).
+def _latency_results(content: Mapping[str, Any]) -> dict[str, float]:
+    """Return median and largest latency, and statistics of the peaks, which `measuring.replays` defines.
 
-    That is the mean and the largest of the latencies that do, how many of a thousand requests do, and how irregular
-    the distances between them are: standard deviation over mean, 0 for a clock's and 1 for chance.
+    peak_latency_ms is the mean latency of the peaks, peaks_per_thousand their number per thousand requests, and
+    irregularity_of_peaks the standard deviation of the distances between peaks, divided by the mean distance: 0 for
+    periodic and 1 for random peaks.
     """
-    standing_out = content["latency"]["standing_out"]
-    latencies_ns = np.array(standing_out["largest_ns"], dtype=float)
-    distances = np.diff(standing_out["request"]).astype(float)
+    peaks = content["latency"]["standing_out"]
+    latencies_ns = np.array(peaks["largest_ns"], dtype=float)
+    distances = np.diff(peaks["request"]).astype(float)
     requests = sum(each["count"] for each in content["requests"].values())
     return {
         "median_latency_ms": content["latency"]["median_ns"] / 1e6,
@@ -138,7 +153,7 @@ def _of_latency(content: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _of_blocks(blocks: Mapping[str, Any]) -> dict[str, float]:
+def _block_results(blocks: Mapping[str, Any]) -> dict[str, float]:
     curve = zombie_curve(blocks)
     if curve.empty:
         return dict.fromkeys(("occupied", "area", "mean_valid_ratio", "zombies"), np.nan)
@@ -151,10 +166,14 @@ def _of_blocks(blocks: Mapping[str, Any]) -> dict[str, float]:
 
 
 def zombie_curve(blocks: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the valid ratios of the blocks with a valid page, the highest first: a zombie curve (figures 4 and 5).
+    """Return a zombie curve: the valid ratios of the blocks with a valid page, in descending order.
 
-    ``blocks``: block_bytes, capacity_bytes, and by_valid_pages, how many blocks have 0, 1, … valid pages. Columns:
-    ``space``, the size of the block and those before it as a share of the capacity, and ``valid_ratio``.
+    Args:
+        blocks: block_bytes, capacity_bytes, and by_valid_pages: the numbers of blocks with 0, 1, … valid pages.
+
+    Returns:
+        A row per block. Columns: space, the size of this and all previous blocks divided by the capacity, and
+        valid_ratio.
     """
     counts = np.array(blocks["by_valid_pages"])
     pages = len(counts) - 1

@@ -1,4 +1,4 @@
-"""Summarises the executions of a cell: mean, confidence interval, variation, and ratios of means."""
+"""Means of repetitions, their confidence intervals and variation, ratios of means, and tests of equivalence."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,17 +12,17 @@ from scipy import special
 from iopatterns.base.errors import IoPatternsError
 
 Method = Literal["t", "bca"]
-Floats = npt.NDArray[np.float64]
+FloatArray = npt.NDArray[np.float64]
 
 METHOD_NAMES = {"t": "Student’s t", "bca": "BCa bootstrap", "none": "no interval"}
 
-# Level of each of the two one-sided tests of an equivalence
+# Significance level of each of the two one-sided tests of a test of equivalence
 EQUIVALENCE_ALPHA = 0.05
 
-# Below this many executions the BCa bootstrap is markedly too narrow (Hesterberg 2015), and its
-# acceleration, a third moment from a jackknife, is mostly noise.
+# With fewer repetitions the BCa bootstrap is markedly too narrow (Hesterberg 2015), and its acceleration, a third
+# moment from a jackknife, is mostly noise.
 BCA_MIN_EXECUTIONS = 8
-BCA_RESAMPLES = 9999
+_BCA_RESAMPLES = 9999
 
 
 class StatisticsError(IoPatternsError):
@@ -30,140 +30,189 @@ class StatisticsError(IoPatternsError):
 
 
 class Interval(NamedTuple):
-    """A confidence interval and the method behind it: ``t``, ``bca``, or ``none`` with low and high NaN."""
+    """A confidence interval.
+
+    Attributes:
+        low: Lower end; NaN if there is no interval.
+        high: Upper end; NaN if there is no interval.
+        method: ``t``, ``bca``, or ``none`` if there is no interval.
+    """
 
     low: float
     high: float
     method: str
 
 
-def interval(values: Sequence[float] | Floats, confidence: float = 0.95, method: str = "t", seed: int = 0) -> Interval:
-    """Return the confidence interval of the mean of ``values``, in their unit.
+_NO_INTERVAL = Interval(math.nan, math.nan, "none")
 
-    ``t`` (the default) is mean ± t(n-1) · s / √n (Student 1908). One value here is one execution's average
-    over thousands of requests, so it is close to normal, and for normal values the interval holds its level
-    at any n; bootstraps are too narrow for the ten executions that are usual here (Hesterberg 2015). ``bca``
-    is the bias-corrected and accelerated bootstrap (Efron 1987) with a fixed ``seed``, for values that are
-    clearly skewed; with fewer than eight executions the t interval is given in its place, and named so.
 
-    One value has no interval (``none``); values that are all equal give an interval of zero width.
-    Raises StatisticsError for no values at all, values that are not finite, or an unknown method or level.
+def mean_interval(
+    values: Sequence[float] | FloatArray, confidence: float = 0.95, method: str = "t", seed: int = 0
+) -> Interval:
+    """Return the confidence interval of the mean of `values`.
+
+    The method ``t`` is mean ± t(n-1) · s / √n (Student 1908). A value is the average of one repetition over thousands
+    of requests and therefore close to normal. For normal values this interval has its nominal coverage for any n;
+    bootstrap intervals are too narrow for the usual ten repetitions (Hesterberg 2015). The method ``bca`` is the
+    bias-corrected and accelerated bootstrap (Efron 1987), for clearly skewed values.
+
+    A single value has no interval. Equal values have an interval of zero width.
+
+    Args:
+        values: A value per repetition.
+        confidence: Confidence level, between 0 and 1.
+        method: ``t`` or ``bca``; ``t`` is used in place of ``bca`` for fewer than `BCA_MIN_EXECUTIONS` values.
+        seed: Seed of the bootstrap.
+
+    Raises:
+        StatisticsError: There are no values, a value is not finite, or the method or level is invalid.
     """
     sample = checked_sample(values)
-    check_method(confidence, method)
+    check_interval_method(confidence, method)
     if sample.size < 2:
-        return Interval(math.nan, math.nan, "none")
+        return _NO_INTERVAL
     mean = float(sample.mean())
-    used = method_for(sample.size, method)
+    used = interval_method_used(sample.size, method)
     if np.ptp(sample) == 0:
         return Interval(mean, mean, used)
     if used == "bca":
         return _bootstrap([sample], np.mean, confidence, seed)
-    half = _student(sample.size - 1, confidence) * _deviation(sample) / math.sqrt(sample.size)
+    half = _t_quantile(sample.size - 1, confidence) * _deviation(sample) / math.sqrt(sample.size)
     return Interval(mean - half, mean + half, "t")
 
 
-def method_for(executions: int, method: str) -> str:
-    """Return the method that gives the interval of so many executions when ``method`` is asked for."""
+def interval_method_used(executions: int, method: str) -> str:
+    """Return the method of the interval of a number of repetitions: ``t``, ``bca`` or ``none``.
+
+    Args:
+        executions: Number of repetitions.
+        method: The configured method, ``t`` or ``bca``.
+    """
     if executions < 2:
         return "none"
     return "bca" if method == "bca" and executions >= BCA_MIN_EXECUTIONS else "t"
 
 
 def product_interval(
-    above: Sequence[Sequence[float] | Floats],
-    below: Sequence[Sequence[float] | Floats],
+    above: Sequence[Sequence[float] | FloatArray],
+    below: Sequence[Sequence[float] | FloatArray],
     confidence: float = 0.95,
     method: str = "t",
     seed: int = 0,
 ) -> Interval:
-    """Return the confidence interval of the product of the means ``above`` over that of the means ``below``.
+    """Return the confidence interval of a product of means divided by another product of means.
 
-    The groups are independent, their means above zero. One group in each is a ratio; two in each compare two ratios,
-    such as the gap between random and sequential access with a setting and without. ``t``: the standard error of the
-    logarithm is √Σ cᵢ²/nᵢ, cᵢ the coefficients of variation (first-order propagation), with the degrees of freedom of
-    Welch (1947). ``bca`` resamples all groups, as in ``interval``. A group of one execution gives no interval. Raises
-    StatisticsError as ``interval`` does, and for means that are not above zero.
+    One group each in `above` and `below` gives a ratio. Two groups each compare two ratios, such as random over
+    sequential bandwidth with and without a setting.
+
+    With method ``t``, the standard error of the logarithm is √Σ cᵢ²/nᵢ, where cᵢ are the coefficients of variation
+    (first-order propagation), with the degrees of freedom of Welch (1947). Method ``bca`` resamples all groups. There
+    is no interval if a group has a single value.
+
+    Args:
+        above: Independent groups of values; the product of their means is divided.
+        below: Independent groups of values; the product of their means divides.
+        confidence: Confidence level, between 0 and 1.
+        method: ``t`` or ``bca``, see `mean_interval`.
+        seed: Seed of the bootstrap.
+
+    Raises:
+        StatisticsError: A mean is not above zero, or as for `mean_interval`.
     """
-    check_method(confidence, method)
+    check_interval_method(confidence, method)
     groups = [checked_sample(group) for group in [*above, *below]]
     signs = np.array([1.0] * len(above) + [-1.0] * len(below))
     if min(group.mean() for group in groups) <= 0:
         raise StatisticsError("a ratio needs means above zero")
     smallest = min(group.size for group in groups)
     if smallest < 2:
-        return Interval(math.nan, math.nan, "none")
+        return _NO_INTERVAL
     product = math.prod(float(group.mean()) ** sign for group, sign in zip(groups, signs, strict=True))
-    used = method_for(smallest, method)
+    used = interval_method_used(smallest, method)
     if all(np.ptp(group) == 0 for group in groups):
         return Interval(product, product, used)
     if used == "bca":
 
-        def statistic(*samples: Floats, axis: int = -1) -> Floats:
-            return np.asarray(
-                np.prod([s.mean(axis=axis) ** sign for s, sign in zip(samples, signs, strict=True)], axis=0)
-            )
+        def statistic(*samples: FloatArray, axis: int = -1) -> FloatArray:
+            powers = [sample.mean(axis=axis) ** sign for sample, sign in zip(samples, signs, strict=True)]
+            return np.asarray(np.prod(powers, axis=0))
 
         return _bootstrap(groups, statistic, confidence, seed)
-    parts = [(_deviation(group) / group.mean()) ** 2 / group.size for group in groups]
-    factor = math.exp(_student(_freedom(parts, groups), confidence) * math.sqrt(sum(parts)))
+    variances = [(_deviation(group) / group.mean()) ** 2 / group.size for group in groups]
+    freedom = _welch_freedom(variances, groups)
+    factor = math.exp(_t_quantile(freedom, confidence) * math.sqrt(sum(variances)))
     return Interval(product / factor, product * factor, "t")
 
 
 def difference_interval(
-    first: Sequence[float] | Floats, second: Sequence[float] | Floats, confidence: float = 0.95
+    first: Sequence[float] | FloatArray, second: Sequence[float] | FloatArray, confidence: float = 0.95
 ) -> Interval:
-    """Return the confidence interval of mean(first) - mean(second), by Welch (1947); independent groups.
+    """Return the confidence interval of mean(first) − mean(second) for independent groups (Welch 1947).
 
-    A group of one execution gives no interval. Raises StatisticsError as ``interval`` does.
+    There is no interval if a group has a single value.
+
+    Raises:
+        StatisticsError: As for `mean_interval`.
     """
-    check_method(confidence)
+    check_interval_method(confidence)
     groups = [checked_sample(group) for group in (first, second)]
-    if min(group.size for group in groups) < 2:
-        return Interval(math.nan, math.nan, "none")
-    return _welch(float(groups[0].mean() - groups[1].mean()), (1.0, 1.0), groups, confidence)
+    return _welch_interval(float(groups[0].mean() - groups[1].mean()), (1.0, 1.0), groups, confidence)
 
 
 def function_interval(
-    function: Callable[[Sequence[float]], float], groups: Sequence[Sequence[float] | Floats], confidence: float = 0.95
+    function: Callable[[Sequence[float]], float],
+    groups: Sequence[Sequence[float] | FloatArray],
+    confidence: float = 0.95,
 ) -> Interval:
     """Return the confidence interval of a function of the means of independent groups.
 
-    The delta method: its variance is Σ (∂f/∂mᵢ)² sᵢ²/nᵢ to first order, the derivatives taken by central differences,
-    with the degrees of freedom of Welch (1947). A group of one execution gives no interval. Raises StatisticsError as
-    ``interval`` does.
+    This is the delta method: to first order the variance is Σ (∂f/∂mᵢ)² sᵢ²/nᵢ, with derivatives by central
+    differences and the degrees of freedom of Welch (1947). There is no interval if a group has a single value.
+
+    Args:
+        function: Takes the means of the groups.
+        groups: Groups of values.
+        confidence: Confidence level, between 0 and 1.
+
+    Raises:
+        StatisticsError: As for `mean_interval`.
     """
-    check_method(confidence)
+    check_interval_method(confidence)
     samples = [checked_sample(group) for group in groups]
     means = [float(sample.mean()) for sample in samples]
     value = function(means)
-    if min(sample.size for sample in samples) < 2:
-        return Interval(math.nan, math.nan, "none")
     slopes = []
-    for number in range(len(samples)):
-        step = 1e-6 * (abs(means[number]) or 1.0)
-        up, down = ([*means[:number], means[number] + sign * step, *means[number + 1 :]] for sign in (1, -1))
+    for number, mean in enumerate(means):
+        step = 1e-6 * (abs(mean) or 1.0)
+        up, down = ([*means[:number], mean + sign * step, *means[number + 1 :]] for sign in (1, -1))
         slopes.append((function(up) - function(down)) / (2 * step))
-    return _welch(value, slopes, samples, confidence)
+    return _welch_interval(value, slopes, samples, confidence)
 
 
-def _welch(value: float, slopes: Sequence[float], samples: Sequence[Floats], confidence: float) -> Interval:
-    """Return the interval of a value with the derivatives ``slopes`` by the means of the samples (Welch 1947)."""
-    parts = [
+def _welch_interval(
+    value: float, slopes: Sequence[float], samples: Sequence[FloatArray], confidence: float
+) -> Interval:
+    """Return the interval of a value whose derivatives with respect to the means of `samples` are `slopes`."""
+    if min(sample.size for sample in samples) < 2:
+        return _NO_INTERVAL
+    variances = [
         slope**2 * float(sample.var(ddof=1)) / sample.size if np.ptp(sample) else 0.0
         for slope, sample in zip(slopes, samples, strict=True)
     ]
-    if not any(parts):
+    if not any(variances):
         return Interval(value, value, "t")
-    half = _student(_freedom(parts, samples), confidence) * math.sqrt(sum(parts))
+    half = _t_quantile(_welch_freedom(variances, samples), confidence) * math.sqrt(sum(variances))
     return Interval(value - half, value + half, "t")
 
 
-class Equivalence(NamedTuple):
-    """A test of equivalence: the interval that was held against the margin, and ``verdict``.
+class EquivalenceResult(NamedTuple):
+    """The result of a test of equivalence with 1.
 
-    ``equivalent``: the whole interval lies within the margin. ``different``: it does not, and holds no 1.
-    ``undecided``: neither, or no interval; more executions would tell.
+    Attributes:
+        low: Lower end of the interval that was compared with the margin.
+        high: Upper end of this interval.
+        verdict: ``equivalent`` if the complete interval is within the margin; ``different`` if it is not, and does not
+            contain 1; ``undecided`` otherwise, and without an interval.
     """
 
     low: float
@@ -171,44 +220,57 @@ class Equivalence(NamedTuple):
     verdict: Literal["equivalent", "different", "undecided"]
 
 
-def equivalence(
-    above: Sequence[Sequence[float] | Floats],
-    below: Sequence[Sequence[float] | Floats],
+def equivalence_test(
+    above: Sequence[Sequence[float] | FloatArray],
+    below: Sequence[Sequence[float] | FloatArray],
     margin: float,
     alpha: float = EQUIVALENCE_ALPHA,
-) -> Equivalence:
-    """Return whether a product of means (see `product_interval`) is 1 but for a ``margin``: 0.1 is 1/1.1 to 1.1.
+) -> EquivalenceResult:
+    """Return the result of a test whether a ratio of products of means is equivalent to 1.
 
-    Two one-sided tests (Schuirmann 1987), each at level ``alpha``: equivalence is shown where the interval of
-    confidence 1 − 2·alpha lies within the margin. That nothing significant was found would show nothing.
+    The test consists of two one-sided tests (Schuirmann 1987): the ratio is equivalent to 1 if its interval of
+    confidence 1 − 2·alpha is within the margin. A ratio that is merely not significantly different from 1 is not
+    shown to be equivalent.
+
+    Args:
+        above: Groups of values, see `product_interval`.
+        below: Groups of values, see `product_interval`.
+        margin: Relative margin: 0.1 accepts ratios from 1/1.1 to 1.1.
+        alpha: Significance level of each one-sided test.
+
+    Raises:
+        StatisticsError: The margin is not above 0, or as for `product_interval`.
     """
-    return equivalence_of(product_interval(above, below, 1 - 2 * alpha), margin)
+    return equivalence_of_interval(product_interval(above, below, 1 - 2 * alpha), margin)
 
 
-def equivalence_of(found: Interval, margin: float) -> Equivalence:
-    """Return what an interval of confidence 1 − 2·alpha says of equivalence with 1, see `equivalence`."""
+def equivalence_of_interval(found: Interval, margin: float) -> EquivalenceResult:
+    """Return the result of a test of equivalence with 1 for an interval of confidence 1 − 2·alpha.
+
+    See `equivalence_test`.
+    """
     if not margin > 0:
-        raise StatisticsError(f"a margin of equivalence lies above 0, {margin} does not")
+        raise StatisticsError(f"a margin of equivalence must be above 0, not {margin}")
     low, high, method = found
     if method == "none":
-        return Equivalence(low, high, "undecided")
+        return EquivalenceResult(low, high, "undecided")
     if 1 / (1 + margin) <= low and high <= 1 + margin:
-        return Equivalence(low, high, "equivalent")
-    return Equivalence(low, high, "undecided" if low <= 1 <= high else "different")
+        return EquivalenceResult(low, high, "equivalent")
+    return EquivalenceResult(low, high, "undecided" if low <= 1 <= high else "different")
 
 
-def direction(low: float, high: float) -> Literal["slower", "faster", "not told apart"]:
-    """Return what the interval of a ratio of rates says: the whole of it, in the two decimals printed, is off 1.
+def ratio_verdict(low: float, high: float) -> Literal["slower", "faster", "indistinguishable"]:
+    """Return whether the interval of a ratio of rates is completely below 1, completely above 1, or neither.
 
-    On a simulated drive chance may have no part, and the interval no width: a ratio of 0.9996 is then below 1 by the
-    interval, and nothing that a reader could see or a user feel. Without an interval nothing is told apart.
+    Both ends are rounded to the two decimals that are printed: the interval of a simulated drive may have no width, and
+    a ratio of 0.9996 would then count as slower. NaN ends give ``indistinguishable``.
     """
     if round(high, 2) < 1:
         return "slower"
-    return "faster" if round(low, 2) > 1 else "not told apart"
+    return "faster" if round(low, 2) > 1 else "indistinguishable"
 
 
-def summarise(
+def summarise_groups(
     table: pd.DataFrame,
     by: Sequence[str],
     value: str,
@@ -217,29 +279,38 @@ def summarise(
     method: str = "t",
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Return one row per group of executions, in the order in which the groups first appear.
+    """Return mean, confidence interval and variation of each group of repetitions.
 
-    ``table`` has one row per execution. Columns returned: those of ``by``; ``executions`` (n); ``mean``,
-    ``low``, ``high`` in the unit of ``value``; ``cv``, the sample standard deviation over the mean, a
-    fraction (NaN for one execution or a mean of zero); ``method`` (what gave the interval: ``t``, ``bca`` or
-    ``none``) and ``confidence``. Raises StatisticsError naming the group whose values cannot be summarised,
-    or a column that is missing.
+    Args:
+        table: A row per repetition.
+        by: The columns whose values define the groups.
+        value: The column to summarise.
+        confidence: Confidence level, between 0 and 1.
+        method: ``t`` or ``bca``, see `mean_interval`.
+        seed: Seed of the bootstrap.
+
+    Returns:
+        A row per group, in the order in which the groups first appear. Columns: those of `by`; executions (the number
+        of repetitions); mean, low and high in the unit of `value`; cv, the sample standard deviation over the mean
+        (NaN for a single repetition or a mean of zero); method (``t``, ``bca`` or ``none``) and confidence.
+
+    Raises:
+        StatisticsError: A column is missing, or the values of a group cannot be summarised.
     """
-    check_method(confidence, method)
+    check_interval_method(confidence, method)
     _check_columns(table, [*by, value])
     rows = []
     for key, group in table.groupby(list(by), sort=False, dropna=False)[value]:
         values = group.to_numpy(dtype=np.float64)
         try:
-            low, high, used = interval(values, confidence, method, seed)
+            low, high, used = mean_interval(values, confidence, method, seed)
         except StatisticsError as error:
-            raise StatisticsError(f"{value} of {_spell(by, key)}: {error}") from None
+            raise StatisticsError(f"{value} of {_group_text(by, key)}: {error}") from None
         rows.append((*key, len(values), float(values.mean()), low, high, _variation(values), used, confidence))
-    head = [*by, "executions", "mean", "low", "high", "cv", "method", "confidence"]
-    return pd.DataFrame(rows, columns=head)
+    return pd.DataFrame(rows, columns=[*by, "executions", "mean", "low", "high", "cv", "method", "confidence"])
 
 
-def random_to_sequential(
+def random_to_sequential_ratios(
     table: pd.DataFrame,
     by: Sequence[str],
     value: str,
@@ -248,17 +319,28 @@ def random_to_sequential(
     method: str = "t",
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Return, per group and operation, how much of the sequential mean the random workload reaches.
+    """Return the ratio of the random to the sequential mean for each group and operation.
 
-    ``table`` has one row per execution and the column ``rw``. Columns returned: those of ``by``;
-    ``operation`` (read, write); ``ratio``, ``low``, ``high`` (random over sequential, no unit); ``gap``
-    (sequential minus random mean, in the unit of ``value``); ``method`` and ``confidence``. A group without
-    both workloads of an operation has no row for it. Raises StatisticsError as ``summarise`` does.
+    Args:
+        table: A row per repetition, with the column rw.
+        by: The columns whose values define the groups.
+        value: The column with the values, such as a bandwidth.
+        confidence: Confidence level, between 0 and 1.
+        method: ``t`` or ``bca``, see `mean_interval`.
+        seed: Seed of the bootstrap.
+
+    Returns:
+        A row for each group and operation of which both the random and the sequential workload were measured. Columns:
+        those of `by`; operation (read, write); ratio, low and high (random over sequential); gap (sequential minus
+        random mean, in the unit of `value`); method and confidence.
+
+    Raises:
+        StatisticsError: As for `summarise_groups`.
     """
-    check_method(confidence, method)
+    check_interval_method(confidence, method)
     _check_columns(table, [*by, "rw", value])
     rows = []
-    # of a table of some eighty columns these alone are taken apart
+    # grouping only these of some eighty columns is faster
     for key, group in table.groupby(list(by), sort=False, dropna=False)[["rw", value]]:
         for operation in ("read", "write"):
             random, sequential = (
@@ -269,70 +351,76 @@ def random_to_sequential(
             try:
                 low, high, used = product_interval([random], [sequential], confidence, method, seed)
             except StatisticsError as error:
-                raise StatisticsError(f"{value} of {_spell(by, key)}, {operation}: {error}") from None
+                raise StatisticsError(f"{value} of {_group_text(by, key)}, {operation}: {error}") from None
             means = float(random.mean()), float(sequential.mean())
             rows.append((*key, operation, means[0] / means[1], low, high, means[1] - means[0], used, confidence))
-    head = [*by, "operation", "ratio", "low", "high", "gap", "method", "confidence"]
-    return pd.DataFrame(rows, columns=head)
+    return pd.DataFrame(rows, columns=[*by, "operation", "ratio", "low", "high", "gap", "method", "confidence"])
 
 
-def checked_sample(values: Sequence[float] | Floats) -> Floats:
-    """Return values as an array. Raises StatisticsError if there are none, or some that are not finite."""
+def checked_sample(values: Sequence[float] | FloatArray) -> FloatArray:
+    """Return values as an array.
+
+    Raises:
+        StatisticsError: There are no values, or a value is not finite.
+    """
     sample = np.asarray(values, dtype=np.float64)
     if sample.size == 0:
-        raise StatisticsError("there are no executions to summarise")
+        raise StatisticsError("there are no repetitions to summarise")
     if not np.isfinite(sample).all():
         raise StatisticsError("a value is missing or not finite")
     return sample
 
 
-def check_method(confidence: float, method: str = "t") -> None:
+def check_interval_method(confidence: float, method: str = "t") -> None:
     """Raise StatisticsError unless the interval method exists and the confidence level is between 0 and 1."""
     if method not in get_args(Method):
-        raise StatisticsError(f"interval method {method!r} is unknown; valid are t and bca")
+        raise StatisticsError(f"unknown interval method {method!r}; valid are t and bca")
     if not 0 < confidence < 1:
-        raise StatisticsError(f"a confidence level lies between 0 and 1, {confidence} does not")
+        raise StatisticsError(f"a confidence level must be between 0 and 1, not {confidence}")
 
 
 def _check_columns(table: pd.DataFrame, names: Sequence[str]) -> None:
     for name in names:
         if name not in table.columns:
-            raise StatisticsError(f"the executions have no column {name!r}, only {', '.join(table.columns)}")
+            raise StatisticsError(f"the repetitions have no column {name!r}, only {', '.join(table.columns)}")
 
 
-def _spell(by: Sequence[str], key: tuple[Any, ...]) -> str:
+def _group_text(by: Sequence[str], key: tuple[Any, ...]) -> str:
     return ", ".join(f"{name} {part}" for name, part in zip(by, key, strict=True))
 
 
-def _deviation(sample: Floats) -> float:
+def _deviation(sample: FloatArray) -> float:
     return float(sample.std(ddof=1))
 
 
-def _variation(sample: Floats) -> float:
+def _variation(sample: FloatArray) -> float:
+    """Return the coefficient of variation; NaN for a single value or a mean of zero."""
     mean = float(sample.mean())
     if sample.size < 2 or mean == 0:
         return math.nan
-    # what is left of equal values would be the noise of arithmetic
+    # the standard deviation of equal values may be a rounding error
     return 0.0 if np.ptp(sample) == 0 else _deviation(sample) / abs(mean)
 
 
-def _freedom(parts: Sequence[float], groups: Sequence[Floats]) -> float:
-    """Return the degrees of freedom of a sum of variances of means, one part a group (Welch 1947)."""
-    return float(sum(parts) ** 2 / sum(p**2 / (group.size - 1) for p, group in zip(parts, groups, strict=True)))
+def _welch_freedom(variances: Sequence[float], groups: Sequence[FloatArray]) -> float:
+    """Return the degrees of freedom of a sum of variances of means, one per group (Welch 1947)."""
+    terms = (variance**2 / (group.size - 1) for variance, group in zip(variances, groups, strict=True))
+    return float(sum(variances) ** 2 / sum(terms))
 
 
-def _student(freedom: float, confidence: float) -> float:
+def _t_quantile(freedom: float, confidence: float) -> float:
+    """Return the two-sided quantile of Student's t distribution."""
     return float(special.stdtrit(freedom, (1 + confidence) / 2))
 
 
-def _bootstrap(groups: list[Floats], statistic: Callable[..., Any], confidence: float, seed: int) -> Interval:
-    # scipy.stats takes over a second to import, and the default method does without it
+def _bootstrap(groups: list[FloatArray], statistic: Callable[..., Any], confidence: float, seed: int) -> Interval:
+    # importing scipy.stats takes over a second, and the default method does not need it
     from scipy.stats import bootstrap
 
     result = bootstrap(
         groups,
         statistic,
-        n_resamples=BCA_RESAMPLES,
+        n_resamples=_BCA_RESAMPLES,
         confidence_level=confidence,
         method="BCa",
         rng=np.random.default_rng(seed),

@@ -1,6 +1,5 @@
-"""Writes finished tables as CSV, LaTeX and typst, and the numbers of a report's text as JSON."""
+"""Write tables as CSV, LaTeX, typst or text, and the numbers of a report as JSON."""
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ WORKLOAD_NAMES = {
     "readwrite": "Mixed",
     "randrw": "Rand. mixed",
 }
-NOTHING = "–"  # printed where there is no value
+NO_VALUE = "–"  # printed in place of a missing value
 # How many digits a number has in CSV and JSON files. There are too few for the last ones, which differ between
 # processors, and enough that rounding such a number once more for print gives the same as rounding the number itself.
 # With six digits, 1.044997 became 1.045 in the file, and 1.05 in the text beside 1.04 in a table.
@@ -30,33 +29,40 @@ SIGNIFICANT_DIGITS = 12
 
 
 class TableError(IoPatternsError):
-    """A table or a file of numbers cannot be made from what was given."""
+    """A table or a file of numbers cannot be made from the given data."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One printed column: the data columns it shows, how, and its head.
+    """A printed column of a table.
 
-    ``form`` takes the values of ``names`` in one row and returns the printed text. Columns side by side with
-    the same ``over`` share that as a head above theirs. ``once`` leaves out a text that repeats the one above
-    it.
+    Attributes:
+        names: The data columns that the printed column shows.
+        label: Header of the column.
+        formatter: Takes the values of `names` in one row and returns the printed text.
+        unit: Unit, printed below the label.
+        spanner: Header above the labels of neighbouring columns with an equal spanner.
+        align_right: Whether the texts are aligned right instead of left.
+        hide_repeats: Whether to leave out a text that repeats the text above it.
     """
 
     names: tuple[str, ...]
-    head: str
-    form: Callable[..., str] = str
+    label: str
+    formatter: Callable[..., str] = str
     unit: str = ""
-    over: str = ""
-    right: bool = True
-    once: bool = False
+    spanner: str = ""
+    align_right: bool = True
+    hide_repeats: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
-    """``data`` at full precision with units in its column names, and the ``columns`` of it that are printed.
+    """A table to be printed and saved.
 
-    Rows that follow each other with the same value of ``group`` stand together; a space parts them from the
-    next.
+    Attributes:
+        data: All data at full precision, with units in the column names.
+        columns: The columns that are printed.
+        group: A data column. Space or a rule separates consecutive rows with different values of this column.
     """
 
     data: pd.DataFrame
@@ -64,7 +70,7 @@ class Table:
     group: str
 
     def __post_init__(self) -> None:
-        """Raise TableError if a column is to be printed that the data do not have, or if there is no row."""
+        """Raise TableError if the data have no rows or lack a printed column."""
         wanted = {self.group, *(name for column in self.columns for name in column.names)}
         missing = sorted(wanted - set(self.data.columns))
         if missing:
@@ -73,38 +79,55 @@ class Table:
             raise TableError("the table has no rows")
 
 
-def fixed(digits: int) -> Callable[[float], str]:
-    """Return a form that prints a number with so many decimals, and a dash for none."""
-    return lambda value: NOTHING if pd.isna(value) else f"{value:.{digits}f}"
+def fixed_decimals(digits: int) -> Callable[[float], str]:
+    """Return a formatter that prints numbers with `digits` decimals, NaN as a dash."""
+    return lambda value: NO_VALUE if pd.isna(value) else f"{value:z.{digits}f}"
 
 
-def rounded(values: Iterable[float]) -> Callable[[float], str]:
-    """Return a form that prints numbers of one column with so many decimals as its smallest needs for three digits.
+def shared_decimals(values: Iterable[float]) -> Callable[[float], str]:
+    """Return a formatter that prints all numbers of a column with equally many decimals.
 
-    Never more than three decimals; from 100 on none.
+    Their number gives the smallest of `values` three significant digits. It is at most three, and none if the smallest
+    value is 100 or more.
     """
     smallest = min((abs(value) for value in values if not pd.isna(value) and value), default=1.0)
-    digits = min(3, max(0, 2 - math.floor(math.log10(smallest))))
-    return fixed(digits)
+    return fixed_decimals(min(3, max(0, 2 - math.floor(math.log10(smallest)))))
 
 
-def significant(value: float) -> str:
-    """Print a number with three significant digits, or all of its whole ones; a dash for none."""
-    return NOTHING if pd.isna(value) else rounded([value])(value)
+def three_digits(value: float) -> str:
+    """Return a number as text with three significant digits, NaN as a dash.
+
+    Numbers from 1000 on keep all their integer digits; numbers below 0.1 have three decimals.
+    """
+    return shared_decimals([value])(value)
 
 
-def between(digits: int) -> Callable[[float, float], str]:
-    """Return a form that prints an interval as ``low–high``, and a dash for none."""
-    return lambda low, high: NOTHING if pd.isna(low) else f"{low:.{digits}f}–{high:.{digits}f}"
+def signed_percent(value: float) -> str:
+    """Return a relative error in percent as text with its sign, such as ``+1.5``; NaN as a dash."""
+    text = fixed_decimals(1)(value).replace("-", "−")
+    return f"+{text}" if round(value, 1) > 0 else text
 
 
-def in_order(rows: pd.DataFrame, by: Sequence[str], **orders: Sequence[str]) -> pd.DataFrame:
-    """Return rows sorted by some columns, drives in the order in which they first appear.
+def interval_format(formatter: Callable[[float], str]) -> Callable[[float, float], str]:
+    """Return a formatter that prints an interval as ``low–high``, NaN as a dash.
+
+    If both ends are equal as printed, one number is printed.
+    """
+    return lambda low, high: "–".join(dict.fromkeys((formatter(low), formatter(high))))
+
+
+def interval_decimals(digits: int) -> Callable[[float, float], str]:
+    """Return a formatter that prints an interval with `digits` decimals, see `interval_format`."""
+    return interval_format(fixed_decimals(digits))
+
+
+def sort_rows(rows: pd.DataFrame, by: Sequence[str], **orders: Sequence[str]) -> pd.DataFrame:
+    """Return rows sorted by some columns, with drives in the order in which they first appear.
 
     Args:
         rows: Any table with the column drive.
         by: The columns to sort by.
-        orders: By column, its values in the order that they are to have.
+        orders: For a column, its values in the wanted order.
     """
     places = {"drive": list(dict.fromkeys(rows["drive"])), **orders}
 
@@ -115,173 +138,169 @@ def in_order(rows: pd.DataFrame, by: Sequence[str], **orders: Sequence[str]) -> 
 
 
 def block_label(size_bytes: int) -> str:
-    """Return a block size as it is printed: 4096 is ``4 KiB``."""
+    """Return a block size as text with a unit: ``4 KiB`` for 4096."""
     text = format_size(size_bytes)
     return f"{text[:-1]} {text[-1].upper()}iB" if text[-1].isalpha() else f"{text} B"
 
 
-def printed(table: Table) -> pd.DataFrame:
-    """Return the table as it is printed: strings, under heads of three levels (above, head, unit)."""
-    columns = [_texts(table, column) for column in table.columns]
-    heads = [(column.over, column.head, _unit(column)) for column in table.columns]
-    frame = pd.DataFrame(dict(enumerate(columns)))
-    frame.columns = pd.MultiIndex.from_tuples(heads)
+def printed_frame(table: Table) -> pd.DataFrame:
+    """Return the printed texts of a table, with spanner, label and unit as column levels."""
+    frame = pd.DataFrame(dict(enumerate(_texts(table, column) for column in table.columns)))
+    frame.columns = pd.MultiIndex.from_tuples(
+        [(column.spanner, column.label, _unit_text(column.unit)) for column in table.columns]
+    )
     return frame
 
 
-def write_table(table: Table, stem: Path | str) -> tuple[Path, Path, Path]:
-    """Write ``stem``.csv (all data), ``stem``.tex and ``stem``.typ; return the paths.
+def write_table(table: Table, stem: Path) -> None:
+    """Write ``stem.csv`` (all data), ``stem.tex`` and ``stem.typ``; create folders as needed.
 
-    The same table gives the same bytes. The LaTeX is a ``tabular`` that needs booktabs alone; the typst file
-    is to be included and gives a ``table``. Folders are made as needed.
+    Equal tables give equal bytes.
     """
-    texts = {".csv": to_csv(table), ".tex": to_latex(table), ".typ": to_typst(table)}
-    csv, tex, typ = (_write(Path(f"{stem}{suffix}"), text) for suffix, text in texts.items())
-    return csv, tex, typ
+    for suffix, text in (("csv", to_csv(table)), ("tex", to_latex(table)), ("typ", to_typst(table))):
+        files.write_text(Path(f"{stem}.{suffix}"), text)
 
 
-def write_numbers(numbers: Mapping[str, Any], path: Path | str) -> Path:
-    """Write numbers as JSON with sorted keys, floats rounded to twelve significant digits, NaN as null."""
-    text = json.dumps(_plain(numbers), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
-    return _write(Path(path), text + "\n")
+def write_numbers(numbers: Mapping[str, Any], path: Path) -> Path:
+    """Write numbers as JSON with sorted keys, and return `path`.
+
+    Floats are rounded to `SIGNIFICANT_DIGITS`; NaN becomes null.
+
+    Raises:
+        TableError: A value has a type that JSON does not have.
+    """
+    files.write_json(path, _json_value(numbers))
+    return path
 
 
 def to_csv(table: Table) -> str:
-    """Return the table's data as CSV, floats with twelve significant digits: the same on every processor."""
+    """Return the data of a table as CSV, with floats rounded to `SIGNIFICANT_DIGITS`."""
     text: str = table.data.to_csv(index=False, lineterminator="\n", float_format=f"%.{SIGNIFICANT_DIGITS}g")
     return text
 
 
 def to_text(table: Table) -> str:
-    """Return the table as it is printed, for a terminal: heads, a rule, and columns side by side."""
+    """Return the printed columns of a table as text for a terminal."""
     columns = []
-    for column, texts in zip(table.columns, (_texts(table, column) for column in table.columns), strict=True):
-        over, _, unit = column.over.partition(" (")
-        # a head above heads is said once for each column, its unit below all
-        heads = [over, column.head, _unit(column) or (f"({unit}" if unit else "")]
-        width = max(map(len, [*heads, *texts]))
-        columns.append([text.rjust(width) if column.right else text.ljust(width) for text in [*heads, *texts]])
+    for column in table.columns:
+        # a spanner cannot extend over columns here: it is repeated, with its unit below
+        spanner, _, unit = column.spanner.partition(" (")
+        header = [spanner, column.label, _unit_text(column.unit) or (f"({unit}" if unit else "")]
+        texts = [*header, *_texts(table, column)]
+        width = max(map(len, texts))
+        columns.append([text.rjust(width) if column.align_right else text.ljust(width) for text in texts])
     lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
-    heads, rows = [line for line in lines[:3] if line.strip()], lines[3:]
-    return "\n".join([*heads, "─" * max(map(len, lines)), *rows])
+    return "\n".join([*filter(None, lines[:3]), "─" * max(map(len, lines)), *lines[3:]])
 
 
 def to_latex(table: Table) -> str:
-    """Return the table as a LaTeX ``tabular`` with the rules of booktabs."""
-    frame = printed(table)
+    """Return a table as a LaTeX ``tabular``, which needs only the package booktabs."""
+    frame = printed_frame(table)
     if not any(column.unit for column in table.columns):
-        frame.columns = pd.MultiIndex.from_tuples([(column.over, column.head) for column in table.columns])
+        frame.columns = pd.MultiIndex.from_tuples([(column.spanner, column.label) for column in table.columns])
     style = frame.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis="columns")
-    layout = "".join("r" if column.right else "l" for column in table.columns)
+    layout = "".join("r" if column.align_right else "l" for column in table.columns)
     lines = style.to_latex(hrules=True, column_format=layout, multicol_align="c").splitlines()
-    rules = " ".join(f"\\cmidrule(lr){{{first + 1}-{last}}}" for _, first, last in _spans(table))
-    head, body = lines[: lines.index("\\midrule") + 1], lines[lines.index("\\midrule") + 1 :]
+    rules = " ".join(f"\\cmidrule(lr){{{first + 1}-{after}}}" for _, first, after in _spanners(table))
+    start = lines.index("\\midrule") + 1
+    header, body = lines[:start], lines[start:]
     if rules:
-        head.insert(head.index("\\toprule") + 2, rules)
+        header.insert(header.index("\\toprule") + 2, rules)
     else:
-        del head[head.index("\\toprule") + 1]  # the level of heads above heads, all of it empty
-    for row in reversed(_starts(table)):
+        del header[header.index("\\toprule") + 1]  # the level of spanners, which are all empty
+    for row in reversed(_group_starts(table)):
         body.insert(row, "\\addlinespace")
-    return "\n".join(["% Needs \\usepackage{booktabs}", *head, *body]) + "\n"
+    return "\n".join(["% Needs \\usepackage{booktabs}", *header, *body]) + "\n"
 
 
 def to_typst(table: Table) -> str:
-    """Return typst source that gives a ``table`` with the rules of booktabs, for ``include``.
+    """Return typst source of a ``table`` with rules as in booktabs, for ``include``.
 
-    Not by pandas' ``Styler.to_typst``: it has neither rules, alignment nor heads over several columns, and does not
-    escape what typst reads as markup.
+    pandas' ``Styler.to_typst`` cannot be used: it has no rules, alignment or spanners, and does not escape markup.
     """
-    count = len(table.columns)
-    align = ", ".join("right" if column.right else "left" for column in table.columns)
+    columns = table.columns
+    align = ", ".join("right" if column.align_right else "left" for column in columns)
     lines = [
         "#table(",
-        f"  columns: {count},",
+        f"  columns: {len(columns)},",
         f"  align: ({align},),",
-        "  column-gutter: 0.4em,",  # parts the rules below heads that stand side by side
+        "  column-gutter: 0.4em,",  # separates the rules below neighbouring spanners
         "  stroke: none,",
         "  table.hline(stroke: 0.08em),",
         "  table.header(",
     ]
-    spans = _spans(table)
-    if spans:
-        lines.append(f"    {_over_cells(table, spans)},")
-        lines += [f"    table.hline(start: {first}, end: {last}, stroke: 0.03em)," for _, first, last in spans]
-    lines.append(f"    {', '.join(_string(column.head) for column in table.columns)},")
-    if any(column.unit for column in table.columns):
-        lines.append(f"    {', '.join(_string(_unit(column)) for column in table.columns)},")
+    spanners = _spanners(table)
+    if spanners:
+        cells = {
+            first: f"table.cell(colspan: {after - first}, align: center, {_typst_string(text)})"
+            for text, first, after in spanners
+        }
+        covered = {number for _, first, after in spanners for number in range(first + 1, after)}
+        row = [cells.get(number, '""') for number in range(len(columns)) if number not in covered]
+        lines.append(f"    {', '.join(row)},")
+        lines += [f"    table.hline(start: {first}, end: {after}, stroke: 0.03em)," for _, first, after in spanners]
+    lines.append(f"    {_typst_row(column.label for column in columns)},")
+    if any(column.unit for column in columns):
+        lines.append(f"    {_typst_row(_unit_text(column.unit) for column in columns)},")
     lines += ["  ),", "  table.hline(stroke: 0.05em),"]
-    starts = _starts(table)
-    for number, row in enumerate(printed(table).itertuples(index=False, name=None)):
+    starts = _group_starts(table)
+    for number, texts in enumerate(printed_frame(table).itertuples(index=False, name=None)):
         if number in starts:
             lines.append("  table.hline(stroke: 0.03em),")
-        lines.append(f"  {', '.join(_string(text) for text in row)},")
+        lines.append(f"  {_typst_row(texts)},")
     return "\n".join([*lines, "  table.hline(stroke: 0.08em),", ")"]) + "\n"
 
 
 def _texts(table: Table, column: Column) -> list[str]:
+    """Return the printed text of a column in each row."""
     rows = table.data[list(column.names)].itertuples(index=False, name=None)
-    texts = [column.form(*row) for row in rows]
-    if not column.once:
+    texts = [column.formatter(*row) for row in rows]
+    if not column.hide_repeats:
         return texts
-    starts = _starts(table)
-    return [
-        "" if number and number not in starts and text == texts[number - 1] else text
-        for number, text in enumerate(texts)
-    ]
+    starts = {0, *_group_starts(table)}
+    return ["" if number not in starts and text == texts[number - 1] else text for number, text in enumerate(texts)]
 
 
-def _starts(table: Table) -> list[int]:
-    """Return the numbers of the rows, counted from 0, with which a group other than the first begins."""
+def _group_starts(table: Table) -> list[int]:
+    """Return the row numbers, counted from 0, at which a group other than the first begins."""
     groups = list(table.data[table.group])
     return [number for number in range(1, len(groups)) if groups[number] != groups[number - 1]]
 
 
-def _spans(table: Table) -> list[tuple[str, int, int]]:
-    """Return (text, first column, column after the last) of each head that stands above others."""
-    spans, first = [], 0
-    for over, columns in groupby(table.columns, key=lambda column: column.over):
-        after = first + len(list(columns))
-        if over:
-            spans.append((over, first, after))
-        first = after
-    return spans
+def _spanners(table: Table) -> list[tuple[str, int, int]]:
+    """Return each spanner with the numbers of its first column and of the column after its last."""
+    spanners = []
+    for text, columns in groupby(enumerate(table.columns), key=lambda item: item[1].spanner):
+        numbers = [number for number, _ in columns]
+        if text:
+            spanners.append((text, numbers[0], numbers[-1] + 1))
+    return spanners
 
 
-def _over_cells(table: Table, spans: list[tuple[str, int, int]]) -> str:
-    cells, at = [], 0
-    for text, first, after in spans:
-        cells += ['""'] * (first - at)
-        cells.append(f"table.cell(colspan: {after - first}, align: center, {_string(text)})")
-        at = after
-    return ", ".join(cells + ['""'] * (len(table.columns) - at))
+def _unit_text(unit: str) -> str:
+    return f"({unit})" if unit else ""
 
 
-def _unit(column: Column) -> str:
-    return f"({column.unit})" if column.unit else ""
+def _typst_row(texts: Iterable[str]) -> str:
+    return ", ".join(map(_typst_string, texts))
 
 
-def _string(text: str) -> str:
-    """Return a typst string literal."""
+def _typst_string(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _plain(value: Any) -> Any:
-    """Return ``value`` as JSON knows it: no numpy, no NaN, floats rounded."""
+def _json_value(value: Any) -> Any:
+    """Return a value with types that JSON has; see `write_numbers`."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
+        return {str(key): _json_value(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [_json_value(part) for part in value]
     if value is pd.NA:
         return None
     if hasattr(value, "item"):
-        return _plain(value.item())
+        return _json_value(value.item())
     if isinstance(value, float):
         return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if math.isfinite(value) else None
     if value is None or isinstance(value, str | int):
         return value
-    raise TableError(f"{value!r} of type {type(value).__name__} is nothing that JSON holds")
-
-
-def _write(path: Path, text: str) -> Path:
-    files.write(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
-    return path
+    raise TableError(f"a value of type {type(value).__name__} cannot be written as JSON: {value!r}")

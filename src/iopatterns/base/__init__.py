@@ -1,1 +1,4 @@
-"""What everything else stands on: errors, messages, files, units, YAML; it knows nothing of drives or studies."""
+"""Foundations of the package: errors, messages, files, units and YAML.
+
+This package knows nothing about drives or studies.
+"""

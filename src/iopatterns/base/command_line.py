@@ -1,4 +1,7 @@
-"""Programs with many commands: commands imported on demand, completed names, error messages of one form."""
+"""Common parts of command-line programs.
+
+These are the import of commands on demand, shell completion, and error messages.
+"""
 
 import importlib
 import os
@@ -15,12 +18,14 @@ from iopatterns.base.errors import IoPatternsError
 
 
 class CommandModules(Mapping[str, click.Command]):
-    """The commands of a program by name, each imported from its own module when it is looked up.
+    """The commands of a program, by name.
+
+    Each command is imported from its module when it is looked up.
 
     The command ``power-cycle`` is the attribute ``command`` of the module ``power_cycle``.
 
     Args:
-        package: The package that holds the modules.
+        package: The package with the modules.
         names: The names of the commands.
     """
 
@@ -29,14 +34,14 @@ class CommandModules(Mapping[str, click.Command]):
         self._names = names
 
     def __getitem__(self, name: str) -> click.Command:
-        """Return a command. Raises KeyError."""
+        """Return the command with this name. Raises KeyError."""
         if name not in self._names:
             raise KeyError(name)
         module = importlib.import_module(f"{self._package}.{name.replace('-', '_')}")
         return cast("click.Command", module.command)
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names; import nothing."""
+        """Iterate over the names, without importing a command."""
         return iter(self._names)
 
     def __len__(self) -> int:
@@ -45,7 +50,10 @@ class CommandModules(Mapping[str, click.Command]):
 
 
 class CompletedName(click.ParamType[str]):
-    """An argument that is a name, which the shell completes, or a path, which is left to the shell."""
+    """A type of argument for names that the shell completes.
+
+    The completion of paths is left to the shell.
+    """
 
     def names(self) -> Iterable[str]:
         """Return the valid names, in any order."""
@@ -57,19 +65,19 @@ class CompletedName(click.ParamType[str]):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
-        """Return the valid names that begin with the typed characters."""
+        """Return the valid names that begin with the typed text."""
         if os.sep in incomplete:
             return [CompletionItem(incomplete, type="file")]
         return [CompletionItem(name) for name in sorted(set(self.names())) if name.startswith(incomplete)]
 
 
-def run(group: click.Group, program: str, arguments: Sequence[str] | None = None) -> None:
-    """Run a program; end the process with an exit status and one message if a command fails.
+def run_program(group: click.Group, program: str, arguments: Sequence[str] | None = None) -> None:
+    """Run a program. If a command fails, print one message and end the process.
 
     Args:
         group: The commands of the program.
         program: The name of the program, which begins each error message.
-        arguments: The words after the name; by default those of `sys.argv`.
+        arguments: The arguments; by default `sys.argv[1:]`.
     """
     with errors_reported(program):
         group.main(arguments, prog_name=program, standalone_mode=False)
@@ -77,9 +85,12 @@ def run(group: click.Group, program: str, arguments: Sequence[str] | None = None
 
 @contextmanager
 def errors_reported(program: str) -> Iterator[None]:
-    """End the process with an error message if an error is raised that the user can correct.
+    """Turn errors that the user can correct into a message and the end of the process.
 
     The exit status is 2 for wrong usage or configuration, 130 for an interrupt, and 1 for other errors.
+
+    Args:
+        program: The name of the program, which begins the message.
     """
     try:
         yield
@@ -87,20 +98,20 @@ def errors_reported(program: str) -> Iterator[None]:
         error.show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        end(program, f"{error.format_message()}{_help_hint(error)}", error.exit_code)
+        exit_with_error(program, f"{error.format_message()}{_help_hint(error)}", error.exit_code)
     except click.Abort:
         sys.exit(130)
     except IoPatternsError as error:
         # a failed restore, raised while another error is handled, must not hide the other error
         first = None if error.__suppress_context__ else error.__context__
         texts = [str(each) for each in (first, error) if isinstance(each, IoPatternsError)]
-        end(program, "\n".join(texts), error.exit_status)
+        exit_with_error(program, "\n".join(texts), error.exit_status)
     except OSError as error:
-        end(program, _os_error_text(error), 1)
+        exit_with_error(program, _os_error_text(error), 1)
 
 
-def end(program: str, text: str, exit_status: int) -> NoReturn:
-    """End the process with an error message."""
+def exit_with_error(program: str, text: str, exit_status: int) -> NoReturn:
+    """Print an error message and end the process."""
     report_error(program, text)
     sys.exit(exit_status)
 
@@ -111,11 +122,17 @@ def report_error(program: str, text: str) -> None:
 
 
 def _help_hint(error: click.ClickException) -> str:
-    """Return a line that names the help of the command that was misused, or nothing if no command is known."""
+    """Return a line that names the help of the misused command.
+
+    Returns an empty text if no command is known.
+    """
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"\nTry '{context.command_path} --help' for help." if context else ""
 
 
 def _os_error_text(error: OSError) -> str:
-    """Return the reason of a failed system call, after the name of the file if that is known."""
+    """Return the reason of a failed system call.
+
+    It begins with the name of the file, if the name is known.
+    """
     return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)

@@ -1,13 +1,13 @@
-"""The engines of fio that studies may name, by whether they have several requests of a job outstanding at once.
+"""The I/O engines of fio that studies may use.
 
-It imports nothing, for `twin run` reads it before every execution.
+This module imports nothing, because `twin run` imports it before each repetition.
 """
 
-# They have one request outstanding, whatever iodepth says
-SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2")
-# Their queue depth is what iodepth says
-ASYNCHRONOUS = ("libaio", "io_uring")
-# The engines whose requests a simulated drive receives
-SIMULATED = (*SYNCHRONOUS, "libaio")
-# The engine that fio takes where none is named (HOWTO, "ioengine", on Linux)
-DEFAULT = "psync"
+# Engines with one outstanding request per job, whatever the value of iodepth
+SYNCHRONOUS_ENGINES = ("sync", "psync", "vsync", "pvsync", "pvsync2")
+# Engines with up to iodepth outstanding requests
+ASYNCHRONOUS_ENGINES = ("libaio", "io_uring")
+# Engines whose requests a simulated drive receives
+SIMULATED_ENGINES = (*SYNCHRONOUS_ENGINES, "libaio")
+# The default engine of fio on Linux (HOWTO, "ioengine")
+DEFAULT_ENGINE = "psync"

@@ -1,14 +1,16 @@
-"""The base of all errors that are a user's to mend; each domain derives its own from it."""
+"""The base class of all errors that the user can correct."""
 
 from typing import ClassVar
 
 
 class IoPatternsError(Exception):
-    """Something that the user can put right.
+    """An error that the user can correct.
 
-    ``str(error)`` is the whole message: which file, key or drive, what is wrong, what is valid, what to do.
-    Only the command line and the Snakefile end a process with it, with ``exit_status``: 2 where the configuration
-    or the command's own words are wrong, 1 for all else.
+    ``str(error)`` is the complete message: which file, key or drive, what is wrong, what is valid, and what to do. Only
+    the command line and the Snakefile end a process because of it.
+
+    Attributes:
+        exit_status: Exit status of the process: 2 for wrong usage or configuration, 1 for other errors.
     """
 
     exit_status: ClassVar[int] = 1

@@ -1,4 +1,4 @@
-"""Files written whole or not at all (temporary name, fsync, rename), and a user's files read within bounds."""
+"""Atomic writing of files, and bounded reading of user files."""
 
 import contextlib
 import hashlib
@@ -15,24 +15,29 @@ import msgspec
 
 from iopatterns.base.errors import IoPatternsError
 
-# With less than that nothing of ours can be written: raw files are some 100 kB
+# enough for the next raw file, which has about 100 kB
 _ROOM_BYTES = 2**20
 
-Decoded = TypeVar("Decoded")
+_Decoded = TypeVar("_Decoded")
 
 
 class NoRoomError(IoPatternsError):
-    """A file system takes no more files of ours; the message names the folder."""
+    """The error raised if nothing can be written to a file system."""
 
 
 class UnreadableError(IoPatternsError):
-    """A user's file is there and cannot be read. The message is the reason alone: the caller names the file."""
+    """The error raised for a user file that exists and cannot be read.
+
+    The message is the reason only. The caller adds the name of the file.
+    """
 
 
 def read_bounded(path: Path, most_bytes: int) -> bytes:
-    """Return the content of a file that a user has named. Raises UnreadableError, or FileNotFoundError.
+    """Return the content of a user file, opened by `open_bounded`.
 
-    The file is opened as by `open_bounded`, and no more than ``most_bytes`` are read.
+    Raises:
+        UnreadableError: The file cannot be read, is not a regular file, or has more than ``most_bytes`` bytes.
+        FileNotFoundError: There is no such file.
     """
     with open_bounded(path, most_bytes) as file:
         try:
@@ -40,27 +45,30 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
         except OSError as error:
             raise UnreadableError(error.strerror or str(error)) from None
     if len(content) > most_bytes:
-        raise UnreadableError(f"it grows while it is read, to more than {most_bytes:,} bytes")
+        raise UnreadableError(f"it grows beyond {most_bytes:,} bytes while it is read")
     return content
 
 
 def open_bounded(path: Path, most_bytes: int) -> io.BufferedReader:
-    """Return a file that a user has named, open for reading. Raises UnreadableError, or FileNotFoundError.
+    """Open a user file for reading.
 
-    A file of more than ``most_bytes`` is refused. What is no plain file is never opened: a named pipe would wait for
-    ever, and opening some devices has effects.
+    Files that are not regular are never opened: a named pipe would block, and opening some devices has side effects.
+
+    Raises:
+        UnreadableError: The file cannot be opened, is not a regular file, or has more than ``most_bytes`` bytes.
+        FileNotFoundError: There is no such file.
     """
     try:
-        _check_plain(os.stat(path), most_bytes)
+        _check_regular(os.stat(path), most_bytes)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise UnreadableError(error.strerror or str(error)) from None
     except ValueError:  # a NUL in the path
-        raise UnreadableError("no file can have that name") from None
+        raise UnreadableError("no file can have this name") from None
     try:
-        _check_plain(os.fstat(descriptor), most_bytes)
+        _check_regular(os.fstat(descriptor), most_bytes)
     except UnreadableError:
         os.close(descriptor)
         raise
@@ -68,58 +76,71 @@ def open_bounded(path: Path, most_bytes: int) -> io.BufferedReader:
 
 
 def read_text_bounded(path: Path, most_bytes: int) -> str:
-    """Return the UTF-8 text of a file that a user has named, read and refused as `read_bounded` does."""
+    """Return the text of a UTF-8 user file, read by `read_bounded`.
+
+    Raises:
+        UnreadableError: The file cannot be read as by `read_bounded`, or is not UTF-8.
+        FileNotFoundError: There is no such file.
+    """
     try:
         return read_bounded(path, most_bytes).decode()
     except UnicodeDecodeError as error:
-        raise UnreadableError(f"no UTF-8 text at byte {error.start}") from None
+        raise UnreadableError(f"not UTF-8 text at byte {error.start}") from None
 
 
-def _check_plain(state: os.stat_result, most_bytes: int) -> None:
+def _check_regular(state: os.stat_result, most_bytes: int) -> None:
     if not stat.S_ISREG(state.st_mode):
-        raise UnreadableError("it is a folder" if stat.S_ISDIR(state.st_mode) else "it is no plain file")
+        raise UnreadableError("it is a folder" if stat.S_ISDIR(state.st_mode) else "it is not a regular file")
     if state.st_size > most_bytes:
-        raise UnreadableError(f"it has {state.st_size:,} bytes, and at most {most_bytes:,} are read")
+        raise UnreadableError(f"it has {state.st_size:,} bytes; at most {most_bytes:,} are read")
 
 
-class ForeignResultError(IoPatternsError):
-    """A file of results is not as this version of the package writes it."""
+class OutdatedResultError(IoPatternsError):
+    """The error raised for a result file that another version of the package wrote."""
 
 
 @contextlib.contextmanager
-def of_this_version(file: str) -> Iterator[None]:
-    """Raise ForeignResultError where what is read of a file of results meanwhile is not what this version writes."""
+def outdated_results_reported(file: str) -> Iterator[None]:
+    """Raise OutdatedResultError if reading a result file fails.
+
+    Errors that code in this context raises because of unexpected content are converted.
+
+    Args:
+        file: Name of the result file, for the message.
+    """
     try:
         yield
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise ForeignResultError(
-            f"{file}: not as this version writes it ({type(error).__name__}: {error}). Delete it, and run"
+        raise OutdatedResultError(
+            f"{file}: not in the format of this version ({type(error).__name__}: {error}). Delete it, and run"
             " `snakemake --cores 1`."
         ) from error
 
 
 def require_room(folder: Path) -> None:
-    """Raise NoRoomError unless something can be written to ``folder``, or to what there is of the way to it.
+    """Raise NoRoomError unless a file can be written to ``folder``.
 
-    It is tried, for quotas, reserved blocks and file systems that became read-only show in no number of free bytes.
+    The check writes a temporary file of 1 MiB, because quotas, reserved blocks and read-only file systems are not
+    visible in the number of free bytes. If the folder does not exist, its nearest existing parent is checked.
     """
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
     try:
-        with tempfile.TemporaryFile(dir=there) as file:
+        with tempfile.TemporaryFile(dir=existing) as file:
             os.posix_fallocate(file.fileno(), 0, _ROOM_BYTES)
     except OSError as error:
         raise NoRoomError(
-            f"{there}: {error.strerror}. Make room there, or make it writable, and run again; what is finished is kept."
+            f"{existing}: {error.strerror}. Free space there or make it writable, and run again. Finished results are"
+            " kept."
         ) from None
 
 
-def partial(path: Path) -> Path:
-    """Return the temporary name beside ``path`` under which it is written."""
+def partial_path(path: Path) -> Path:
+    """Return the temporary path, in the same folder, under which ``path`` is written."""
     return path.with_name(f".{path.name}.partial")
 
 
-def commit(temporary: Path, path: Path) -> None:
-    """Make a finished temporary file the file at ``path``: on the disk first, under its name then."""
+def commit_file(temporary: Path, path: Path) -> None:
+    """Flush a finished temporary file to disk, then rename it to ``path``."""
     with open(temporary, "rb") as file:
         os.fsync(file.fileno())
     temporary.replace(path)
@@ -130,45 +151,57 @@ def commit(temporary: Path, path: Path) -> None:
         os.close(folder)
 
 
-def write(path: Path, fill: Callable[[Path], object]) -> None:
-    """Have ``fill`` write to a temporary name, then make it the file at ``path``; on an error nothing is left."""
+def write_atomically(path: Path, fill: Callable[[Path], object]) -> None:
+    """Write a file under a temporary name, then rename it to ``path``.
+
+    After an error, neither the temporary file nor a partial result remains.
+
+    Args:
+        path: The file. Missing parent folders are created.
+        fill: Writes the content to the path that it is called with.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = partial(path)
+    temporary = partial_path(path)
     try:
         fill(temporary)
-        commit(temporary, path)
+        commit_file(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file as `write` does."""
-    write(path, lambda temporary: temporary.write_bytes(text.encode()))
+    """Write a text file in UTF-8, as `write_atomically` does."""
+    write_atomically(path, lambda temporary: temporary.write_bytes(text.encode()))
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file for people and programs: sorted keys, two spaces, one newline at the end."""
+    """Write a JSON file in the form of `json_text`, as `write_atomically` does."""
     write_text(path, json_text(content))
 
 
 def json_text(content: Any) -> str:
-    """Return what `write_json` writes."""
+    """Return a value as JSON for files.
+
+    Keys are sorted, the indentation is two spaces, and the text ends with a line break.
+    """
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def decode_json(content: bytes, expected: type[Decoded]) -> Decoded:
-    """Return the value of a JSON text, with keys that `expected` does not declare.
+def decode_json(content: bytes, expected: type[_Decoded]) -> _Decoded:
+    """Return the value of a JSON text, checked against a type.
+
+    The value keeps keys that the type does not declare.
 
     Raises:
-        ValueError: The text is not JSON, or the value is not of the expected type; the message names the key.
+        ValueError: The text is not JSON, or the value is not of the expected type. The message names the key.
         RecursionError: The value is nested too deeply.
     """
-    value: Decoded = msgspec.json.decode(content)
+    value: _Decoded = msgspec.json.decode(content)
     msgspec.convert(value, expected)
     return value
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, 64 hexadecimal digits."""
+    """Return the SHA-256 checksum of a file as 64 hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,9 @@
-"""What is kept of this host's disks whatever the checkout: JSON files in a folder that nobody else may write."""
+"""State of the disks of this host, shared by all checkouts.
+
+The state consists of JSON files in a protected folder.
+
+The state is in /var/lib/iopatterns for root, and in ~/.local/state/iopatterns for other users.
+"""
 
 import contextlib
 import json
@@ -12,48 +17,56 @@ from typing import Any
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 
-# Another place than the usual one, for hosts on which that cannot be written
-VARIABLE = "IOPATTERNS_STATE"
-_OF_ROOT = Path("/var/lib/iopatterns")
-_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
-# What is kept of a disk takes some hundred bytes: what is larger is none of ours, and is not read into memory
+# Overrides the folder, for hosts on which the default cannot be written
+STATE_VARIABLE = "IOPATTERNS_STATE"
+_ROOT_FOLDER = Path("/var/lib/iopatterns")
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+# The state of a disk has some hundred bytes. Larger files are not read.
 _MOST_BYTES = 2**20
 
 
 class StateError(IoPatternsError):
-    """A file of this host's state cannot be kept or cannot be trusted; the message names it and says what to do."""
+    """The error raised for a state file that cannot be written or cannot be trusted."""
 
 
-def folder(name: str) -> Path:
-    """Return the folder of that name in this user's state; it need not be there.
+def own_state_folder(name: str) -> Path:
+    """Return the path of a folder in the state of this user.
 
-    The state lies in /var/lib/iopatterns for root, for others in XDG_STATE_HOME/iopatterns or
-    ~/.local/state/iopatterns.
+    The folder need not exist.
+
+    The state is in /var/lib/iopatterns for root, and in $XDG_STATE_HOME/iopatterns or ~/.local/state/iopatterns for
+    other users. The environment variable IOPATTERNS_STATE overrides both.
+
+    Args:
+        name: Name of the folder within the state.
     """
-    given = os.environ.get(VARIABLE)
+    given = os.environ.get(STATE_VARIABLE)
     if given:
         return Path(given).absolute() / name
     if os.geteuid() == 0:
-        return _OF_ROOT / name
-    # the password database, not HOME: what sudo and su leave in there is another user's
+        return _ROOT_FOLDER / name
+    # from the password database, because sudo and su may leave the HOME of another user
     home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
     return Path(os.environ.get("XDG_STATE_HOME") or home / ".local/state") / "iopatterns" / name
 
 
-def folders(name: str) -> list[Path]:
-    """Return `folder`, and behind it root's of the same name where that is another.
+def all_state_folders(name: str) -> list[Path]:
+    """Return the paths of a folder in the states of this user and of root.
 
-    Everybody may list the files in both; what is in them is for their owner alone.
+    All users may list the files in both folders. Only their owners may read them.
     """
-    own = folder(name)
-    return [own] if os.environ.get(VARIABLE) or os.geteuid() == 0 else [own, _OF_ROOT / name]
+    own = own_state_folder(name)
+    return [own] if os.environ.get(STATE_VARIABLE) or os.geteuid() == 0 else [own, _ROOT_FOLDER / name]
 
 
-def read_json(path: Path) -> Any:
-    """Return the content of a JSON file that only this user or root can have written; None where there is none.
+def read_state(path: Path) -> Any:
+    """Return the content of a state file, or None if there is no such file.
 
-    Raises StateError for a symbolic or hard link, for what is no plain file or not JSON, and for a file or folder of
-    another user's or that others may write: what it says is carried out with this user's rights.
+    The file must be trustworthy, because its content is applied with the rights of this user.
+
+    Raises:
+        StateError: The file is a symbolic link, has several hard links, is not a regular file or not JSON, or another
+            user can write to it or to its folder.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -65,7 +78,7 @@ def read_json(path: Path) -> Any:
         _check_folder(path.parent)
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
-            raise _untrusted(path, "it is no plain file, or has several names")
+            raise _untrusted(path, "it is not a regular file, or has several hard links")
         _check_owner(path, state)
         with open(descriptor, "rb", closefd=False) as file:
             content = file.read(_MOST_BYTES + 1)
@@ -78,11 +91,15 @@ def read_json(path: Path) -> Any:
         os.close(descriptor)
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file that is whole or not there, and on the disk when this returns: for its user alone (0600).
+def write_state(path: Path, content: Any) -> None:
+    """Write a state file atomically and flush it to disk.
 
-    Its folder is made where it is missing, one that others may list and only this user may write, whatever the umask.
-    Raises StateError where its folder is not this user's, or may be written by others.
+    Only this user may read it (mode 0600).
+
+    A missing folder is created with mode 0755, whatever the umask.
+
+    Raises:
+        StateError: The file cannot be written, or other users can write to its folder.
     """
     try:
         _make_folder(path.parent)
@@ -90,14 +107,14 @@ def write_json(path: Path, content: Any) -> None:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")  # O_EXCL, and 0600 whatever the umask
     except OSError as error:
         raise StateError(
-            f"{path}: cannot be written: {error.strerror}. What is changed on this host's disks is noted there; set"
-            f" {VARIABLE} to a folder that this user may write."
+            f"{path}: cannot be written: {error.strerror}. Changed settings of disks are recorded there. Set"
+            f" {STATE_VARIABLE} to a folder that you may write to."
         ) from None
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
             json.dump(content, file, indent=2, sort_keys=True)
             file.write("\n")
-        files.commit(Path(temporary), path)
+        files.commit_file(Path(temporary), path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
@@ -113,10 +130,13 @@ def _make_folder(path: Path) -> None:
 
 
 def _check_folder(path: Path) -> None:
-    """Raise StateError where others may put files into a folder, or another folder in its place."""
+    """Raise StateError if other users can change the files in a folder.
+
+    They must be able neither to create files in it, nor to replace the folder.
+    """
     _check_owner(path, path.stat(follow_symlinks=False))
     above = path.parent.stat()
-    # a user's home may be open to a group of his own; and with the sticky bit nobody renames what is not his
+    # other users' homes may be writable by a group; with the sticky bit, only the owner can rename the folder
     if os.geteuid() == 0 and not above.st_mode & stat.S_ISVTX:
         _check_owner(path.parent, above)
 
@@ -126,9 +146,11 @@ def _check_owner(path: Path, state: os.stat_result) -> None:
         raise _untrusted(path, "it is a symbolic link")
     if state.st_uid not in {0, os.geteuid()}:
         raise _untrusted(path, f"it belongs to user {state.st_uid}")
-    if state.st_mode & _OTHERS_MAY_WRITE:
-        raise _untrusted(path, f"others may write it (mode {stat.S_IMODE(state.st_mode):o})")
+    if state.st_mode & _WRITABLE_BY_OTHERS:
+        raise _untrusted(path, f"other users can write to it (mode {stat.S_IMODE(state.st_mode):o})")
 
 
 def _untrusted(path: Path, reason: str) -> StateError:
-    return StateError(f"{path}: not trusted, for {reason}. Look at what it says, do that by hand, then delete it.")
+    return StateError(
+        f"{path}: not trusted, because {reason}. Read the file, restore its settings by hand, then delete it."
+    )

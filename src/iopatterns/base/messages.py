@@ -1,4 +1,7 @@
-"""Messages of commands: Python's logger `iopatterns`, with bounded lines on standard error and in a log file."""
+"""Messages of commands, on standard error and in a log file.
+
+Messages are records of the logger ``iopatterns`` of the standard library. Their length is bounded.
+"""
 
 import contextlib
 import logging
@@ -6,14 +9,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# Limits of a message. The first lines suffice for a mistake that a file has ten thousand times.
+# Limits of a message. The first lines are sufficient for a mistake that occurs ten thousand times in a file.
 _MOST_LINES = 40
 _MOST_CHARACTERS = 4_000
 _LONGEST_LINE = 1_000
 
 
 def printable(text: object, most: int = 200) -> str:
-    """Return a user's text for a message: control characters escaped, the middle of a long text left out."""
+    """Return user text in a printable form for messages.
+
+    Control characters are escaped, and the middle of a text of more than ``most`` characters is left out.
+    """
     full = str(text)
     shown = full if len(full) <= most else f"{full[: most - most // 4]} … {full[len(full) - most // 4 :]}"
     if shown.isprintable():
@@ -22,7 +28,10 @@ def printable(text: object, most: int = 200) -> str:
 
 
 def bounded(text: str) -> str:
-    """Return a message for print: each line `printable`, and the number of lines left out if there are too many."""
+    """Return a message with a bounded number and length of lines.
+
+    Each line is `printable`. If there are too many lines, the last line gives the number of lines left out.
+    """
     lines = text.split("\n")
     shown = [printable(line.expandtabs(), _LONGEST_LINE) for line in lines[:_MOST_LINES]]
     while sum(len(each) + 1 for each in shown) > _MOST_CHARACTERS:
@@ -32,14 +41,19 @@ def bounded(text: str) -> str:
 
 
 class _Terminal(logging.Handler):
-    """Prints on the standard error that the process has at the time of a message."""
+    """A handler that prints on the current standard error of the process."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(bounded(record.getMessage()), file=sys.stderr, flush=True)
+        # another process may show a progress bar on the line of the cursor
+        erase_line = "\r\x1b[K" if sys.stderr.isatty() else ""
+        print(erase_line + bounded(record.getMessage()), file=sys.stderr, flush=True)
 
 
 class _LogFile(logging.FileHandler):
-    """Writes a log file. A full disk is no error here: what is measured reports it."""
+    """A handler that writes a log file.
+
+    It ignores a full disk, which the measurement reports itself.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         return bounded(record.getMessage())
@@ -54,20 +68,25 @@ _LOGGER.addHandler(_TERMINAL)
 _LOGGER.setLevel(logging.DEBUG)
 _LOGGER.propagate = False
 
-say = _LOGGER.info  # for the person who waits
-note = _LOGGER.debug  # for the log file alone, if `copied_to` says so
+say = _LOGGER.info  # for the user
+note = _LOGGER.debug  # for the log file only, with `notes_to_log_only` of `copied_to`
 
 
 @contextlib.contextmanager
-def copied_to(path: Path | None, *, noted_there_alone: bool = False) -> Iterator[None]:
-    """Copy all messages into a new file at `path`, and no note to the terminal with `noted_there_alone`."""
+def copied_to(path: Path | None, *, notes_to_log_only: bool = False) -> Iterator[None]:
+    """Copy all messages of this context into a new file.
+
+    Args:
+        path: The file; None for no copy.
+        notes_to_log_only: Whether messages of `note` are left out on the terminal.
+    """
     if path is None:
         yield
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     log = _LogFile(path, "w", encoding="utf-8")
     _LOGGER.addHandler(log)
-    _TERMINAL.setLevel(logging.INFO if noted_there_alone else logging.NOTSET)
+    _TERMINAL.setLevel(logging.INFO if notes_to_log_only else logging.NOTSET)
     try:
         yield
     finally:

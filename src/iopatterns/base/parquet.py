@@ -1,4 +1,4 @@
-"""Parquet files of traces, written table by table."""
+"""Writing of Parquet files, table by table."""
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 def write_tables(
     path: Path, tables: "Iterable[pyarrow.Table]", about: Mapping[str, str], dictionary: Collection[str]
 ) -> None:
-    """Write tables of one schema to a new Parquet file. The same tables give the same bytes.
+    """Write tables of one schema to a new Parquet file. Equal tables give equal bytes.
 
     Args:
         path: The file.
         tables: The tables, at least one.
-        about: The entries of the file's metadata.
-        dictionary: The columns with few distinct values. All other columns are whole numbers.
+        about: The metadata of the file.
+        dictionary: Columns with few distinct values, which are dictionary-encoded. All other columns are integers.
     """
     import pyarrow.parquet
 

@@ -1,15 +1,18 @@
-"""The I/O schedulers of Linux' block layer: those of today's kernels, and which of them stands for an older one."""
+"""The I/O schedulers of the Linux block layer, modern and legacy."""
 
 from collections.abc import Mapping
 
-# Since Linux 5.0 all queues are multi-queue, and have these
-TODAY = ("none", "mq-deadline", "bfq", "kyber")
-# What sources measured with, and what the models of twins have (`host.scheduler`)
-OLDER = ("none", "noop", "deadline", "cfq")
-# What took the place of which
+# Schedulers of multi-queue devices, the only ones since Linux 5.0
+MODERN_SCHEDULERS = ("none", "mq-deadline", "bfq", "kyber")
+# Schedulers of the sources, and of the models of simulated drives (`host.scheduler`)
+LEGACY_SCHEDULERS = ("none", "noop", "deadline", "cfq")
+# Modern successors of legacy schedulers
 SUCCESSORS: Mapping[str, str] = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
 
 
-def of_today(scheduler: str) -> str:
-    """Return the scheduler that stands for an older one in today's kernels, and any other as it is."""
+def modern_equivalent(scheduler: str) -> str:
+    """Return the modern successor of a legacy I/O scheduler.
+
+    A scheduler without a successor is returned unchanged.
+    """
     return SUCCESSORS.get(scheduler, scheduler)

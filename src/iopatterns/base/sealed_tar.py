@@ -1,7 +1,9 @@
-"""Sealed tar files: a manifest of SHA-256 sums, then the members that it lists, in one xz stream.
+"""Sealed tar files: a manifest of SHA-256 sums, and its members.
 
-The same members give the same bytes. A reader takes bounded time and memory whatever the file is, and no member that
-the manifest does not list: a file made to harm is one clear error.
+A sealed tar file is one xz stream.
+
+Equal members give equal bytes. Reading takes bounded time and memory, whatever the file contains, and refuses members
+that the manifest does not list. A malicious file gives one clear error.
 """
 
 import hashlib
@@ -19,30 +21,30 @@ import msgspec
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
 
-MANIFEST = "manifest.json"
-# Bounds of what is read. The archive of a default run's drive has 20 MB, its manifest 1 MB, a raw file at most 1 MB;
-# JSON in xz is a tenth to a hundredth of itself.
-MOST_MANIFEST_BYTES = 16 * 2**20
-MOST_MEMBER_BYTES = 64 * 2**20
+MANIFEST_MEMBER = "manifest.json"
+# Limits for reading. In a default run, the archive of a drive has 20 MB, its manifest 1 MB, a raw file at most 1 MB. xz
+# compresses JSON to 1/10 to 1/100.
+MAX_MANIFEST_BYTES = 16 * 2**20
+MAX_MEMBER_BYTES = 64 * 2**20
 _MOST_FILE_BYTES = 2 * 2**30
 _MOST_EXPANSION = 250
-_SMALL_BYTES = 64 * 2**20  # a file of any size may expand to this
-_MOST_MEMORY_BYTES = 128 * 2**20  # for decompression; preset 6 takes 9 MiB, preset 9 takes 65 MiB (xz(1))
+_SMALL_BYTES = 64 * 2**20  # any file may expand to this size
+_MOST_MEMORY_BYTES = 128 * 2**20  # for decompression; preset 9 needs 65 MiB (xz(1))
 _LONGEST_NAME_BYTES = 255  # of a file or folder (limits.h, NAME_MAX)
-_BLOCK = 512  # POSIX.1-2017, pax, "ustar Interchange Format": headers and contents are padded to it
+_BLOCK = 512  # headers and contents are padded to blocks (POSIX.1-2017, pax, "ustar Interchange Format")
 _CHUNK = 2**16
 
 
 @dataclass(frozen=True)
-class Format:
-    """One use of sealed tar files, and the words of its messages.
+class SealedTarFormat:
+    """A use of sealed tar files, with the words for its messages.
 
     Attributes:
         name: The value of ``format`` in the manifest.
         version: The value of ``version`` in the manifest.
-        noun: What a file is called, such as "archive".
+        noun: Noun for a file of this format, such as "archive".
         command: The command that writes a file.
-        error: The type of all errors.
+        error: The type of all errors. Wherever this module raises IoPatternsError, the error has this type.
     """
 
     name: str
@@ -59,23 +61,30 @@ class Format:
     @property
     def copy_again(self) -> str:
         """The remedy for a damaged file."""
-        return f"Copy the {self.noun} anew from where it was made"
+        return f"Copy the {self.noun} again from its origin"
 
 
 # ---- Writing
 
 
-def write(output: Path, members: Iterable[tuple[str, bytes]]) -> None:
-    """Write members, by name and content, to a file; no clock, owner or order of a folder goes into it.
+def write_sealed_tar(output: Path, members: Iterable[tuple[str, bytes]]) -> None:
+    """Write a sealed tar file.
 
-    Raises ValueError with the member's name for a name that is too long.
+    Its content does not depend on times or owners.
+
+    Args:
+        output: The file.
+        members: Names and contents of the members. The first is the manifest.
+
+    Raises:
+        ValueError: The name of a member is too long. The message names the member.
     """
     with (
         lzma.open(output, "wb", preset=6) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
     ):
         for name, content in members:
-            header = tarfile.TarInfo(name)  # of second 0 and user 0
+            header = tarfile.TarInfo(name)  # time 0, user 0
             header.size = len(content)
             header.mode = 0o644
             try:
@@ -88,9 +97,12 @@ def write(output: Path, members: Iterable[tuple[str, bytes]]) -> None:
 
 
 class _Stream:
-    """The decompressed content of an xz file, read on demand: damage shows in the member that has it."""
+    """The decompressed content of an xz file.
 
-    def __init__(self, path: Path, file: io.BufferedReader, format_: Format) -> None:
+    It is decompressed on demand, so that damage is reported with the member that it concerns.
+    """
+
+    def __init__(self, path: Path, file: io.BufferedReader, format_: SealedTarFormat) -> None:
         self._path = path
         self._file = file
         self._format = format_
@@ -99,10 +111,12 @@ class _Stream:
         self._read_bytes = 0
 
     def read(self, size: int) -> bytes:
-        """Return ``size`` bytes, fewer only at the end.
+        """Return ``size`` bytes; fewer only at the end of the stream.
 
-        Raises LZMAError or EOFError where the file is damaged, the format's error where it expands to more than a file
-        of its size may.
+        Raises:
+            LZMAError: The file is damaged.
+            EOFError: The file is cut short.
+            IoPatternsError: The file expands to more than a file of its size may.
         """
         parts, left = [], size
         while left > 0 and not self._xz.eof:
@@ -115,132 +129,147 @@ class _Stream:
             self._read_bytes += len(part)
             if self._read_bytes > self._most_bytes:
                 raise self.too_large(
-                    f"unpacks to more than {self._most_bytes} bytes, as no {self._format.noun} of its size does"
+                    f"unpacks to more than {self._most_bytes} bytes, too much for {self._format.a_noun} of its size"
                 )
         return b"".join(parts)
 
     def too_large(self, what: str) -> IoPatternsError:
-        """Return the error for a file that is larger, or has a larger part, than any that this package makes."""
-        return self._format.error(f"{self._path}: {what}, so nothing was unpacked: do not use this file.")
+        """Return the error for a file, or part of a file, that is too large.
+
+        This package never writes such files.
+        """
+        return self._format.error(f"{self._path}: {what}. Nothing was unpacked. Do not use this file.")
 
     def exactly(self, size: int) -> bytes:
-        """Return ``size`` bytes, or raise EOFError where there are fewer."""
+        """Return ``size`` bytes. Raises EOFError if there are fewer."""
         content = self.read(size)
         if len(content) < size:
             raise EOFError
         return content
 
     def at_end(self) -> bool:
-        """Return whether only padding follows, in the tar and in the file; reads both to their ends."""
+        """Return whether only padding follows.
+
+        Reads the tar stream and the file to their ends.
+        """
         while part := self.read(_CHUNK):
             if part.strip(b"\0"):
                 return False
         return not self._xz.unused_data and not self._file.read(1)
 
 
-class Reader:
-    """The manifest of a sealed tar file, then its members one after another, each checked as it is read."""
+class SealedTarReader:
+    """A reader of sealed tar files.
 
-    def __init__(self, path: Path, file: io.BufferedReader, format_: Format) -> None:
+    The manifest is read first, then the members one by one. Each member is checked when it is read.
+    """
+
+    def __init__(self, path: Path, file: io.BufferedReader, format_: SealedTarFormat) -> None:
         self._path = path
         self._format = format_
         self._stream = _Stream(path, file, format_)
 
     def manifest(self) -> dict[str, Any]:
-        """Return the manifest of a file of this format and version. Raises the format's error."""
+        """Return the manifest.
+
+        Raises:
+            IoPatternsError: The file does not begin with a manifest of this format and version.
+        """
         format_ = self._format
         try:
-            name, content = self._member(MOST_MANIFEST_BYTES)
+            name, content = self._member(MAX_MANIFEST_BYTES)
         except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError):
             name, content = "", b""
         try:
-            manifest: Any = msgspec.json.decode(content) if name == MANIFEST else None
+            manifest: Any = msgspec.json.decode(content) if name == MANIFEST_MEMBER else None
             is_ours = manifest["format"] == format_.name if isinstance(manifest, dict) else False
         except (ValueError, KeyError, RecursionError):
             is_ours = False
         if not is_ours:
             raise format_.error(
-                f"{self._path}: not {format_.a_noun} of iopatterns, or one whose first member, {MANIFEST}, is"
-                f" damaged. {format_.copy_again} (`{format_.command}` makes one)."
+                f"{self._path}: not {format_.a_noun} of iopatterns, or its first member, {MANIFEST_MEMBER}, is damaged."
+                f" {format_.copy_again} (`{format_.command}` makes one)."
             )
         found: dict[str, Any] = manifest
         if found.get("version") != format_.version:
             version = messages.printable(found.get("version"))
             raise format_.error(
                 f"{self._path}: {format_.a_noun} of format version {version}; this iopatterns reads version"
-                f" {format_.version}. Use the iopatterns that made it, or have it made anew with this one."
+                f" {format_.version}. Use the iopatterns that made it, or make it again with this one."
             )
         return found
 
     def malformed(self, why: object) -> IoPatternsError:
-        """Return the error for a manifest that lacks something or has it in another form."""
-        return self._format.error(
-            f"{self._path}: its {MANIFEST} is not as version {self._format.version} has it"
-            f" ({messages.printable(why)}). {self._format.copy_again}."
-        )
+        """Return the error for a manifest that lacks a key or has a wrong value."""
+        version, reason = self._format.version, messages.printable(why)
+        return self._damaged(f"its {MANIFEST_MEMBER} is not valid for version {version} ({reason})")
 
     def escape(self, name: str) -> IoPatternsError:
-        """Return the error for a member that would lie elsewhere than where this format has its files."""
+        """Return the error for a member at a path outside the places of this format."""
         return self._format.error(
-            f"{self._path}: its member '{messages.printable(name)}' would lead out of the folder for it, or is no name"
-            f" of a file, so nothing was unpacked. No `{self._format.command}` writes such a thing: do not use this"
-            " file."
+            f"{self._path}: its member '{messages.printable(name)}' is outside its folder, or is not a valid file"
+            f" name. Nothing was unpacked. `{self._format.command}` does not write such members: do not use this file."
         )
 
     def members(self, sums: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
-        """Yield path and content of each member after the manifest; when all are yielded, the file is whole.
+        """Yield path and content of each member after the manifest.
 
-        ``sums`` are the SHA-256 sums by path, in the file's order. Raises the format's error, which names the member
-        that is not as the manifest lists it.
+        The file is complete and undamaged once all members have been yielded.
+
+        Args:
+            sums: The SHA-256 sums of the members by path, in the order of the file.
+
+        Raises:
+            IoPatternsError: A member differs from the manifest. The message names the member.
         """
-        error_of = self._format.error
         for expected, sum_ in sums.items():
+            damage = f"damaged: its member {expected} is not what was packed (SHA-256)"
             try:
-                name, content = self._member(MOST_MEMBER_BYTES)
+                name, content = self._member(MAX_MEMBER_BYTES)
             except EOFError:
-                raise error_of(
-                    f"{self._path}: cut short, at its member {expected}. {self._format.copy_again}."
-                ) from None
+                raise self._damaged(f"cut short, at its member {expected}") from None
             except (tarfile.TarError, lzma.LZMAError, ValueError):
-                raise self._damaged(expected) from None
+                raise self._damaged(damage) from None
             if name != expected and (name.startswith("/") or ".." in name.split("/")):
                 raise self.escape(name)
             if name != expected or hashlib.sha256(content).hexdigest() != sum_:
-                raise self._damaged(expected)
+                raise self._damaged(damage)
             yield expected, content
         try:
-            whole = self._stream.at_end()
+            complete = self._stream.at_end()
         except EOFError:
-            raise error_of(f"{self._path}: cut short, after its last member. {self._format.copy_again}.") from None
+            raise self._damaged("cut short, after its last member") from None
         except lzma.LZMAError:
-            whole = False
-        if not whole:
-            raise error_of(f"{self._path}: damaged after its last member. {self._format.copy_again}.")
+            complete = False
+        if not complete:
+            raise self._damaged("damaged after its last member")
 
-    def _damaged(self, name: str) -> IoPatternsError:
-        return self._format.error(
-            f"{self._path}: damaged: its member {name} is not what was packed (SHA-256). {self._format.copy_again}."
-        )
+    def _damaged(self, what: str) -> IoPatternsError:
+        return self._format.error(f"{self._path}: {what}. {self._format.copy_again}.")
 
     def _member(self, most_bytes: int) -> tuple[str, bytes]:
-        """Return name and content of the next member. Raises the format's error where it is too large."""
+        """Return name and content of the next member.
+
+        Raises:
+            IoPatternsError: The member is too large.
+            ValueError: The member is not a regular file.
+            EOFError: The file is cut short.
+        """
         header = tarfile.TarInfo.frombuf(self._stream.exactly(_BLOCK), "utf-8", "strict")
         if header.size < 0 or not header.isreg():
             raise ValueError(header.name)
         if header.size > most_bytes:
             name = messages.printable(header.name)
-            raise self._stream.too_large(
-                f"has a member {name} of {header.size} bytes, and at most {most_bytes} are read"
-            )
+            raise self._stream.too_large(f"has a member {name} of {header.size} bytes; at most {most_bytes} are read")
         content = self._stream.exactly(header.size)
         self._stream.exactly(-header.size % _BLOCK)
         return header.name, content
 
 
-def is_name(text: str) -> bool:
-    """Return whether a text is the name of one file or folder, and not hidden: a path of such names leads nowhere else.
+def is_plain_name(text: str) -> bool:
+    """Return whether a text can be the name of a file or folder that is not hidden.
 
-    The text must be printable, without slashes, and of at most 255 bytes.
+    Such names are printable, have no slash and at most 255 bytes. A path of such names cannot leave its folder.
     """
     return (
         text.isprintable()
@@ -250,10 +279,11 @@ def is_name(text: str) -> bool:
     )
 
 
-def opened(path: Path, format_: Format) -> io.BufferedReader:
-    """Return a sealed tar file open for reading.
+def open_sealed_tar(path: Path, format_: SealedTarFormat) -> io.BufferedReader:
+    """Open a sealed tar file for reading.
 
-    Raises the format's error at once for what is no plain file, or too large for one.
+    Raises:
+        IoPatternsError: The file does not exist, is not a regular file or is too large.
     """
     try:
         return files.open_bounded(path, _MOST_FILE_BYTES)

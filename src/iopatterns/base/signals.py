@@ -4,16 +4,19 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def stop_signals_blocked() -> Iterator[None]:
-    """Keep `STOPPING` signals pending in this process and in processes started meanwhile."""
+    """Keep `STOP_SIGNALS` pending in this context.
+
+    This applies to this process, and to child processes that are started meanwhile.
+    """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
         # the handler of a signal that arrived just before may raise here
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

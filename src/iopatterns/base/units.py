@@ -1,71 +1,96 @@
-"""Sizes and durations as people write them, and back: '28k' is 28672 bytes, '500 ms' is 500 milliseconds."""
+"""Sizes and durations as text, and in bytes and microseconds."""
 
 import os.path
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(B|[kKmMgGtT]|[KMGT]iB)?$"
-DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(us|ms|s|min|h)$"
-
-# fio's own reading of a suffix (HOWTO, "Parameter types": kb_base=1024), and the IEC names for the same
-_SIZE_BYTES = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_SIZE_BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_NUMBER_AND_UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
+# Suffixes of sizes in fio (HOWTO, "Parameter types": kb_base=1024), and their IEC names
+_SIZE_BYTES = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_SIZE_BYTES |= {
+    letter: 2**power for power, letters in {10: "kK", 20: "mM", 30: "gG", 40: "tT"}.items() for letter in letters
+}
 _DURATION_US = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6}
 
 
-def _split(text: str, pattern: str, what: str) -> tuple[Decimal, str]:
-    if not re.fullmatch(pattern, text):
+def _parse(text: str, factors: Mapping[str, int], what: str, base_unit: str) -> int:
+    """Return a number with a unit, in the base unit.
+
+    Args:
+        text: The number, and after an optional blank the unit.
+        factors: The factor from each valid unit to the base unit.
+        what: What the text should be, for messages.
+        base_unit: Name of the base unit, for messages.
+    """
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    if match is None or match[2] not in factors:
         raise ValueError(f"{text!r} is no {what}")
-    number = re.match(r"[0-9.]+", text)
-    assert number is not None
-    return Decimal(number.group()), text[number.end() :].strip()
-
-
-def _whole(value: Decimal, text: str, unit: str) -> int:
+    value = Decimal(match[1]) * factors[match[2]]
     if value != int(value):
-        raise ValueError(f"{text!r} is no whole number of {unit}")
+        raise ValueError(f"{text!r} is no whole number of {base_unit}")
     return int(value)
 
 
-def size_bytes(value: str | int) -> int:
-    """Return a size in bytes: ``4096``, ``'4k'``, ``'4 KiB'``. Raises ValueError for anything else."""
-    if isinstance(value, int):
-        return value
-    number, unit = _split(value, SIZE_PATTERN, "size")
-    return _whole(number * _SIZE_BYTES[unit.lower()], value, "bytes")
+def parse_size(value: str | int) -> int:
+    """Return a size in bytes, from ``4096``, ``'4k'`` or ``'4 KiB'``.
+
+    Raises:
+        ValueError: The text is not a size.
+    """
+    return value if isinstance(value, int) else _parse(value, _SIZE_BYTES, "size", "bytes")
 
 
-def signed_size_bytes(value: str | int) -> int:
-    """Return a size in bytes that may be negative: ``'-8k'``. Raises ValueError for anything else."""
+def parse_signed_size(value: str | int) -> int:
+    """Return a size in bytes, which may be negative, as in ``'-8k'``.
+
+    Raises:
+        ValueError: The text is not a size.
+    """
     if isinstance(value, str) and value.startswith("-"):
-        return -size_bytes(value[1:])
-    return size_bytes(value)
+        return -parse_size(value[1:])
+    return parse_size(value)
 
 
-def duration_us(value: str) -> int:
-    """Return a duration in microseconds: ``'500 ms'``, ``'2 s'``. Raises ValueError without a unit."""
-    number, unit = _split(value, DURATION_PATTERN, "duration")
-    return _whole(number * _DURATION_US[unit], value, "microseconds")
+def parse_duration_us(value: str) -> int:
+    """Return a duration in microseconds, from ``'500 ms'`` or ``'2 s'``.
+
+    Raises:
+        ValueError: The text is not a duration with a unit.
+    """
+    return _parse(value, _DURATION_US, "duration", "microseconds")
 
 
-# What a value is written in, and how it is read; a path has one spelling too
+# The function that converts a value of each kind to its canonical form
 READERS: dict[str, Callable[[Any], Any]] = {
-    "size": size_bytes,
-    "signed size": signed_size_bytes,
-    "duration": duration_us,
+    "size": parse_size,
+    "signed size": parse_signed_size,
+    "duration": parse_duration_us,
     "path": os.path.normpath,
 }
 
 
-def read(value: Any, unit: str | None) -> Any:
-    """Return a value in its canonical unit: bytes for ``size``, microseconds for ``duration``. Raises ValueError."""
-    return value if unit is None else READERS[unit](value)
+def canonical_value(value: Any, kind: str | None) -> Any:
+    """Return a value in canonical form.
+
+    Sizes are in bytes, durations in microseconds, and paths are normalised.
+
+    Args:
+        value: The value.
+        kind: A key of `READERS`; None for a value without a unit, which is returned unchanged.
+
+    Raises:
+        ValueError: The value is not of this kind.
+    """
+    return value if kind is None else READERS[kind](value)
 
 
 def format_size(value_bytes: int) -> str:
-    """Return the shortest exact fio spelling of a size: 4096 is ``'4k'``, 4097 is ``'4097'``, -8192 is ``'-8k'``."""
+    """Return the shortest exact form of a size for fio.
+
+    Examples are ``'4k'`` for 4096, ``'4097'``, and ``'-8k'`` for -8192.
+    """
     for suffix, factor in (("t", 2**40), ("g", 2**30), ("m", 2**20), ("k", 2**10)):
         if value_bytes and value_bytes % factor == 0:
             return f"{value_bytes // factor}{suffix}"
@@ -73,7 +98,10 @@ def format_size(value_bytes: int) -> str:
 
 
 def format_duration_us(value_us: int) -> str:
-    """Return the shortest exact spelling of a duration: 4000000 is ``'4s'``, 1500 is ``'1500us'``."""
+    """Return the shortest exact form of a duration.
+
+    Examples are ``'4s'`` for 4000000 µs and ``'1500us'`` for 1500 µs.
+    """
     for suffix, factor in (("s", 10**6), ("ms", 10**3)):
         if value_us and value_us % factor == 0:
             return f"{value_us // factor}{suffix}"

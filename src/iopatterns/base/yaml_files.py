@@ -1,7 +1,8 @@
-"""Reads YAML that people write: what JSON can hold, each key once, and no more than a configuration needs.
+"""A strict YAML reader for files that people write.
 
-PyYAML alone would expand aliases without end, overflow the C stack on nested brackets and keep the second of two equal
-keys. The content is therefore built here, from the parser's events, and every bound is checked on the way.
+A file may contain what JSON can represent, each key once, within limits that no configuration exceeds. PyYAML alone
+would expand aliases without limit, overflow the C stack on nested brackets, and silently use the second of two equal
+keys. This module therefore builds the content from the events of the parser, and checks every limit while it does so.
 """
 
 import math
@@ -12,17 +13,21 @@ import yaml
 
 from iopatterns.base.messages import printable
 
-MOST_BYTES = 4 * 2**20
-MOST_NODES = 100_000
-MOST_DEPTH = 50
-# Longer plain text is no number, whatever its characters
+MAX_YAML_BYTES = 4 * 2**20
+MAX_YAML_NODES = 100_000
+MAX_YAML_DEPTH = 50
+# longer plain text is never read as a number
 _LONGEST_NUMBER = 200
 
 _TAG = "tag:yaml.org,2002:"
 
 
 class YamlError(ValueError):
-    """A text is no YAML, or holds what is not read here; ``line`` counts from 1, and is None where it is unknown."""
+    """The error raised for text that is not valid or not accepted as YAML.
+
+    Attributes:
+        line: Line of the problem, from 1; None if it is unknown.
+    """
 
     def __init__(self, problem: str, line: int | None = None) -> None:
         super().__init__(problem)
@@ -30,7 +35,10 @@ class YamlError(ValueError):
 
 
 class _Loader(yaml.CSafeLoader):
-    """The parser, and the rules by which plain text is a number, a truth value or nothing: dates stay text."""
+    """The parser, with the rules for numbers, booleans and null.
+
+    Dates stay text.
+    """
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -40,15 +48,27 @@ _Loader.yaml_implicit_resolvers = {
 
 
 class _Node(NamedTuple):
-    """What was built of a node: its value, how many nodes it is with its aliases expanded, how deep it is nested."""
+    """A value built from a node.
+
+    Attributes:
+        value: The value.
+        nodes: The number of nodes in the value, with aliases expanded.
+        height: The depth of nesting in the value.
+    """
 
     value: Any
     nodes: int
     height: int
 
 
-def parse(text: str) -> Any:
-    """Return what a text of one YAML document holds: dict, list, str, int, float, bool, None. Raises YamlError."""
+def parse_yaml(text: str) -> Any:
+    """Return the content of a text with one YAML document.
+
+    The content consists of dict, list, str, int, float, bool and None. An empty text gives None.
+
+    Raises:
+        YamlError: The text is not valid, is too long or nested too deeply, or has content that JSON cannot represent.
+    """
     loader = _Loader(text)
     try:
         return _Builder(loader).document()
@@ -62,10 +82,12 @@ def parse(text: str) -> Any:
 
 
 def line_of(text: str, path: Iterable[str | int]) -> int:
-    """Return the line, counted from 1, of the node at ``path`` in a text that `parse` accepts.
+    """Return the line, from 1, of the node at a path in a YAML text.
 
-    A path consists of keys and list indices. Where the text has no such node, the line is that of the last node on the
-    way to it.
+    Args:
+        text: A text that `parse_yaml` accepts.
+        path: Keys and list indices. If there is no such node, the line of the last existing node on the path is
+            returned.
     """
     node, line = yaml.compose(text, Loader=_Loader), 1
     for part in path:
@@ -81,12 +103,16 @@ def line_of(text: str, path: Iterable[str | int]) -> int:
     return line
 
 
-# ---- Lists edited in place, with all comments and the layout of the text
+# ---- Editing of lists in place, which keeps comments and layout of the text
 
 
-def without_item(text: str, key: str, item: str) -> str:
-    """Return a text whose list under a top-level key lacks an item. Raises YamlError where the list is no flow list."""
-    start, _, items = _flow_list(text, key)
+def remove_list_item(text: str, key: str, item: str) -> str:
+    """Return a text without an item of the list under a top-level key.
+
+    Raises:
+        YamlError: The list is not a flow list, such as ``[a, b]``.
+    """
+    start, items = _flow_list(text, key)
     values = [node.value for node in items]
     at = values.index(item)
     if len(items) == 1:
@@ -98,12 +124,20 @@ def without_item(text: str, key: str, item: str) -> str:
     return _edited(text, (begin, end, ""), key, values[:at] + values[at + 1 :])
 
 
-def with_item(text: str, key: str, item: str, preceding: Iterable[str]) -> str:
-    """Return a text whose list under a top-level key has one more item, after the last of ``preceding`` that it has.
+def add_list_item(text: str, key: str, item: str, preceding: Iterable[str]) -> str:
+    """Return a text with another item in the list under a top-level key.
 
-    The item comes first where the list has none of them. Raises YamlError where the list is no flow list.
+    Args:
+        text: The text.
+        key: The key.
+        item: The new item.
+        preceding: The new item is inserted after the last of these items. If the list has none of them, the new item
+            becomes the first.
+
+    Raises:
+        YamlError: The list is not a flow list, such as ``[a, b]``.
     """
-    start, _, items = _flow_list(text, key)
+    start, items = _flow_list(text, key)
     values, wanted = [node.value for node in items], set(preceding)
     at = max((number for number, value in enumerate(values, start=1) if value in wanted), default=0)
     if at:
@@ -113,37 +147,44 @@ def with_item(text: str, key: str, item: str, preceding: Iterable[str]) -> str:
     return _edited(text, (place, place, added), key, [*values[:at], item, *values[at:]])
 
 
-def with_list(text: str, key: str, items: Iterable[str]) -> str:
-    """Return a text with another list under a top-level key. Raises YamlError where the list is no flow list."""
-    start, end, _ = _flow_list(text, key)
-    wanted = list(items)
-    return _edited(text, (start, end, f"[{', '.join(wanted)}]"), key, wanted)
+def _flow_list(text: str, key: str) -> tuple[int, list[yaml.ScalarNode]]:
+    """Return the position and the items of the flow list under a top-level key.
 
-
-def _flow_list(text: str, key: str) -> tuple[int, int, list[yaml.ScalarNode]]:
-    """Return begin and end of a flow list under a top-level key, and its items. Raises YamlError."""
-    parse(text)  # bounds what is composed
+    Raises:
+        YamlError: There is no flow list, such as ``[a, b]``, under the key.
+    """
+    parse_yaml(text)  # compose() has no limits of its own
     root = yaml.compose(text, Loader=_Loader)
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
     node = next((value for name, value in pairs if name.value == key), None)
     if not isinstance(node, yaml.SequenceNode) or not node.flow_style:
-        raise YamlError(f"{key} is no list in brackets, such as [a, b]")
+        raise YamlError(f"{key} is not a list in brackets, such as [a, b]")
     if not all(isinstance(item, yaml.ScalarNode) for item in node.value):
-        raise YamlError(f"{key} holds more than names", node.start_mark.line + 1)
-    return node.start_mark.index, node.end_mark.index, node.value
+        raise YamlError(f"{key} must contain names only", node.start_mark.line + 1)
+    return node.start_mark.index, node.value
 
 
 def _edited(text: str, change: tuple[int, int, str], key: str, expected: list[str]) -> str:
-    """Return a text with a part of it replaced. Raises YamlError where its list does not read as expected then."""
+    """Return a text with a part replaced.
+
+    Args:
+        text: The text.
+        change: Beginning, end and replacement of the part.
+        key: The top-level key of the list that contains the part.
+        expected: The list after the replacement.
+
+    Raises:
+        YamlError: The list differs from ``expected`` after the replacement.
+    """
     begin, end, replacement = change
     edited = text[:begin] + replacement + text[end:]
-    if parse(edited)[key] != expected:
+    if parse_yaml(edited)[key] != expected:
         raise YamlError(f"{key} cannot be edited")
     return edited
 
 
 class _Builder:
-    """Builds one document from a parser's events."""
+    """A builder of one document from the events of a parser."""
 
     def __init__(self, loader: _Loader) -> None:
         self._loader = loader
@@ -158,15 +199,15 @@ class _Builder:
         self._count = 0
 
     def document(self) -> Any:
-        self._next()  # the stream starts
+        self._next()  # start of the stream
         event = self._next()
         if isinstance(event, yaml.StreamEndEvent):
             return None
         value = self._node(self._next(), 1).value
-        self._next()  # the document ends
+        self._next()  # end of the document
         event = self._next()
         if not isinstance(event, yaml.StreamEndEvent):
-            raise _error("a second document begins here; a file holds one", event)
+            raise _error("a second document begins here; a file has one document", event)
         return value
 
     def _node(self, event: Any, depth: int) -> _Node:
@@ -177,8 +218,8 @@ class _Builder:
         elif isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
         else:
-            if depth >= MOST_DEPTH:
-                raise _error(f"nested too deeply; at most {MOST_DEPTH} levels are read", event)
+            if depth >= MAX_YAML_DEPTH:
+                raise _error(f"nested too deeply; at most {MAX_YAML_DEPTH} levels are allowed", event)
             build = self._mapping if isinstance(event, yaml.MappingStartEvent) else self._sequence
             value, height = build(event, depth + 1)
             node = _Node(value, self._count - before, height + 1)
@@ -188,16 +229,16 @@ class _Builder:
 
     def _counted(self, nodes: int, event: Any) -> None:
         self._count += nodes
-        if self._count > MOST_NODES:
-            raise _error(f"too long; at most {MOST_NODES:,} keys and values are read, aliases expanded", event)
+        if self._count > MAX_YAML_NODES:
+            raise _error(f"too long; at most {MAX_YAML_NODES:,} keys and values are allowed, aliases expanded", event)
 
     def _alias(self, event: yaml.AliasEvent, depth: int) -> _Node:
         node = self._anchors.get(str(event.anchor))
         if node is None:
-            raise _error(f"no complete value with the anchor '&{printable(event.anchor, 50)}' stands above", event)
+            raise _error(f"there is no complete value with the anchor '&{printable(event.anchor, 50)}' above", event)
         self._counted(node.nodes - 1, event)
-        if depth + node.height - 1 > MOST_DEPTH:
-            raise _error(f"nested too deeply; at most {MOST_DEPTH} levels are read, aliases expanded", event)
+        if depth + node.height - 1 > MAX_YAML_DEPTH:
+            raise _error(f"nested too deeply; at most {MAX_YAML_DEPTH} levels are allowed, aliases expanded", event)
         return node
 
     def _sequence(self, start: yaml.SequenceStartEvent, depth: int) -> tuple[list[Any], int]:
@@ -219,7 +260,7 @@ class _Builder:
             if not isinstance(key, str):
                 raise _error("a key must be text; put it in quotes", event)
             if key in mapping:
-                raise _error(f"key '{printable(key, 100)}' stands twice", event)
+                raise _error(f"key '{printable(key, 100)}' occurs twice", event)
             node = self._node(self._next(), depth)
             mapping[key] = node.value
             height = max(height, node.height)
@@ -228,14 +269,14 @@ class _Builder:
     def _scalar(self, event: yaml.ScalarEvent) -> Any:
         text, tag = event.value, event.tag
         if "\0" in text:
-            raise _error("holds the character NUL, which no name and no text here has", event)
+            raise _error("the character NUL is not allowed", event)
         if tag in {None, "!"}:
             if not event.implicit[0] or len(text) > _LONGEST_NUMBER:
                 return text
             tag = self._loader.resolve(yaml.ScalarNode, text, event.implicit)  # type: ignore[no-untyped-call]
         kind = tag.removeprefix(_TAG)
         if kind == "merge":
-            raise _error("merge keys ('<<') are not read here; write the keys out", event)
+            raise _error("merge keys ('<<') are not supported; write out the keys", event)
         if kind == "str":
             return text
         if kind not in self._read:
@@ -247,7 +288,7 @@ class _Builder:
             if kind == "float" and not math.isfinite(value):
                 raise ValueError
         except (ValueError, KeyError, OverflowError):
-            raise _error(f"'{printable(text, 50)}' is no finite number and no truth value", event) from None
+            raise _error(f"'{printable(text, 50)}' is neither a finite number nor a boolean", event) from None
         return value
 
 
@@ -257,8 +298,8 @@ def _check_tag(event: Any, kind: str) -> None:
 
 
 def _unknown_tag(event: Any) -> YamlError:
-    shown = str(event.tag).replace(_TAG, "!!")
-    return _error(f"the tag '{printable(shown, 50)}' is not read here; leave it out", event)
+    tag = str(event.tag).replace(_TAG, "!!")
+    return _error(f"the tag '{printable(tag, 50)}' is not supported; remove it", event)
 
 
 def _error(problem: str, event: Any) -> YamlError:

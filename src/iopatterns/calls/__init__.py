@@ -1,6 +1,6 @@
-"""Traces of system calls: read piece by piece from each form that there is, and converted into one, our own.
+"""Read traces of system calls in several formats, and convert them to Parquet.
 
-docs/application-traces.md describes the form.
+docs/application-traces.md describes the formats.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,41 +11,43 @@ from pathlib import Path
 import pandas as pd
 
 from iopatterns.base import files
-from iopatterns.base.reading import Skipped, shown
+from iopatterns.base.fio_iolog import IOLOG_HEADERS
+from iopatterns.base.input_file import SkippedLines, printable
 from iopatterns.calls import adapter as adapters
-from iopatterns.calls import dxt, fio_logs, form, parquet, texts
-from iopatterns.calls.form import KINDS, UNKNOWN, Call, CallsError, Origin, Source, Trace
-from iopatterns.calls.positions import Event, Positions
+from iopatterns.calls import dxt, fio_iologs, form, parquet, strace
+from iopatterns.calls.form import CALL_KINDS, UNKNOWN, Call, CallsError, CallTraceFile, Trace, TraceOrigin
+from iopatterns.calls.positions import Event, PositionTracker
 
 __all__ = [
-    "KINDS",
+    "CALL_KINDS",
     "UNKNOWN",
     "Call",
+    "CallConversion",
     "CallsError",
-    "Converted",
-    "Notes",
-    "Skipped",
+    "ReadingNotes",
+    "SkippedLines",
     "Trace",
-    "convert",
+    "convert_calls",
     "open_trace",
 ]
 
 _HEAD_BYTES = 2**16
-_FORMS = (
+_VALID_FORMATS = (
     "the text of strace -f -ttt -T, a log of Darshan with DXT records, I/O logs of fio (one for each process), or"
     " Parquet by `iopatterns calls convert`"
 )
 
 
 @dataclass
-class Notes:
-    """What was told while a trace was read.
+class ReadingNotes:
+    """What a reader of a trace skipped.
 
-    ``skipped``: where it is given, faulty lines are left out and counted there; without, the first one raises.
-    ``left_out``: reads and writes on descriptors that no open was seen of, such as pipes.
+    Attributes:
+        skipped: Counts faulty lines, which are skipped; None to raise an error at the first.
+        left_out: Number of reads and writes on descriptors whose open is not in the trace, such as pipes.
     """
 
-    skipped: Skipped | None = None
+    skipped: SkippedLines | None = None
     left_out: int = 0
 
 
@@ -53,55 +55,54 @@ def open_trace(
     paths: Sequence[Path],
     *,
     name: str = "",
-    notes: Notes | None = None,
+    notes: ReadingNotes | None = None,
     adapter: str = "",
     only: str = "*",
 ) -> Trace:
-    """Return the trace in one or several files. Their content determines the form of the trace.
+    """Return the trace in one or several files. Their content determines its format.
 
     Args:
         paths: The files.
-        name: Name of the trace; the name of the first file by default.
-        notes: What is reported about faulty lines and calls that are left out.
-        adapter: Class that reads another form, as ``FILE.py:CLASS``, see `adapter.Adapter`.
+        name: Name of the trace; by default the name of the first file.
+        notes: Receives what is skipped.
+        adapter: Class that reads another format, as ``FILE.py:CLASS``, see `adapter.Adapter`.
         only: Shell pattern; only calls on files with matching names are kept.
 
     Raises:
-        CallsError: A file is not a trace. `Trace.pieces` raises it with file and line of the first faulty line.
+        CallsError: A file is not a trace. `Trace.pieces` raises it for a faulty line, with file and line.
     """
     if not paths:
-        raise CallsError("no file of a trace is given")
-    notes = notes or Notes()
+        raise CallsError("give at least one file of a trace")
+    notes = notes or ReadingNotes()
     skipped = notes.skipped
-    sources = [Source(path, skipped) for path in paths]
+    sources = [CallTraceFile(path, skipped) for path in paths]
     for source in sources:
         if not source.path.is_file():  # reading a pipe or a device may never end
-            raise source.error("no regular file" if source.path.exists() else "no such file")
-    found = _adapted(sources, adapters.load(adapter), notes) if adapter else _trace_of(sources, notes)
+            raise source.error("not a regular file" if source.path.exists() else "no such file")
+    found = _adapted_trace(sources, adapter, notes) if adapter else _detect_trace(sources, notes)
 
     def read() -> Iterator[pd.DataFrame]:
         count = 0
         try:
             for piece in found.read():
-                kept = piece
-                if only != "*":
-                    fits = {file: fnmatchcase(file, only) for file in piece["file"].unique()}
-                    kept = piece[piece["file"].map(fits).to_numpy(dtype=bool)].reset_index(drop=True)
                 count += len(piece)
-                if len(kept):
-                    yield kept
+                if only != "*":
+                    matches = {file: fnmatchcase(file, only) for file in piece["file"].unique()}
+                    piece = piece[piece["file"].map(matches).to_numpy(dtype=bool)].reset_index(drop=True)  # noqa: PLW2901
+                if len(piece):
+                    yield piece
         except OSError as error:
             raise sources[0].error(f"not readable: {error.strerror or error}") from None
-        except (ValueError, TypeError, NotImplementedError) as error:  # pyarrow's are of these
-            raise sources[0].error(f"not readable as {found.form}: {shown(error)}") from None
+        except (ValueError, TypeError, NotImplementedError) as error:  # errors of pyarrow
+            raise sources[0].error(f"not readable as {found.form}: {printable(error)}") from None
         if skipped is not None and skipped.count and not count:
-            raise sources[0].error(f"no line is sound. The first: {skipped.first[0]}")
+            raise sources[0].error(f"all lines are faulty. The first: {skipped.first[0]}")
 
     return replace(found, name=name or found.name, read=read)
 
 
-def _trace_of(sources: Sequence[Source], notes: Notes) -> Trace:
-    """Return the trace in files; the content of the first determines its form. Does not catch errors of reading."""
+def _detect_trace(sources: Sequence[CallTraceFile], notes: ReadingNotes) -> Trace:
+    """Return the trace in files; the first file determines the format."""
     first = sources[0]
     with first.path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
@@ -109,73 +110,84 @@ def _trace_of(sources: Sequence[Source], notes: Notes) -> Trace:
     lines = [line for line in text.split("\n") if line.strip() and not line.startswith(("#", "strace: "))]
     line = lines[0].strip() if lines else ""
     name = first.path.stem
-    if head[:4] == b"PAR1":
-        _alone(sources)
+    is_parquet = head[:4] == b"PAR1"
+    if (is_parquet or dxt.is_darshan_log(head)) and len(sources) > 1:
+        raise sources[1].error(f"{printable(first.path)} is a complete trace. Give only one of the two files.")
+    if is_parquet:
         try:
-            name, origin = parquet.about(first)
+            name, origin = parquet.read_trace_origin(first)
         except (OSError, ValueError) as error:
-            raise first.error(f"not readable as Parquet: {shown(error)}") from None
-        return Trace(name, origin, "Parquet", lambda: parquet.read(first))
-    if dxt.is_darshan(head):
-        _alone(sources)
-        return Trace(name, "recorded", "Darshan DXT", lambda: _from_start(dxt.dxt(first)))
-    if line in fio_logs.HEADS:
-        origin = "stand-in" if fio_logs.stands_in(first) else "recorded"
-        return Trace(name, origin, "I/O log of fio", lambda: form.tables(fio_logs.logs(sources)))
-    sound = any(map(texts.is_strace, lines[:100]))
-    if sound or (notes.skipped is None and texts.is_strace(line)):
-        return Trace(name, "recorded", "strace", lambda: _followed(texts.strace(sources), notes))
-    raise first.error(f"no trace of calls. Give {_FORMS} (docs/application-traces.md).", "line 1")
+            raise first.error(f"not readable as Parquet: {printable(error)}") from None
+        return Trace(name, origin, "Parquet", lambda: parquet.read_calls(first))
+    if dxt.is_darshan_log(head):
+        return Trace(name, "recorded", "Darshan DXT", lambda: dxt.read_dxt(first))
+    if line in IOLOG_HEADERS:
+        origin = "stand-in" if fio_iologs.is_stand_in_log(first) else "recorded"
+        return Trace(name, origin, "I/O log of fio", lambda: form.call_tables(fio_iologs.read_iologs(sources)))
+    has_strace_line = any(map(strace.is_strace_line, lines[:100]))
+    if has_strace_line or (notes.skipped is None and strace.is_strace_line(line)):
+        return Trace(name, "recorded", "strace", lambda: _call_tables(strace.read_strace(sources), notes))
+    raise first.error(f"not a trace of system calls. Give {_VALID_FORMATS} (docs/application-traces.md).", "line 1")
 
 
-def _adapted(sources: Sequence[Source], adapter: type[adapters.Adapter], notes: Notes) -> Trace:
-    def read() -> Iterator[pd.DataFrame]:
-        return _followed(adapters.read(sources, adapter), notes)
+def _adapted_trace(sources: Sequence[CallTraceFile], adapter: str, notes: ReadingNotes) -> Trace:
+    """Return the trace in files that an adapter class of the user reads."""
+    reader = adapters.load_adapter(adapter)
+    return Trace(
+        sources[0].path.stem,
+        "recorded",
+        reader.__name__,
+        lambda: _call_tables(adapters.read_with_adapter(sources, reader), notes),
+    )
 
-    return Trace(sources[0].path.stem, "recorded", adapter.__name__, read)
 
+def _call_tables(events: Iterable[Event], notes: ReadingNotes) -> Iterator[pd.DataFrame]:
+    """Yield the calls of events as tables.
 
-def _alone(sources: Sequence[Source]) -> None:
-    if len(sources) > 1:
-        raise sources[1].error(f"{shown(sources[0].path)} is a whole trace by itself. Give one of the two.")
-
-
-def _followed(events: Iterable[Event], notes: Notes) -> Iterator[pd.DataFrame]:
-    """Yield the calls that events make."""
-    positions = Positions()
-    yield from form.tables(positions.follow(events))
+    The number of calls that are left out is stored in ``notes``.
+    """
+    positions = PositionTracker()
+    yield from form.call_tables(positions.follow(events))
     notes.left_out = positions.left_out
 
 
-def _from_start(pieces: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    start_ns: int | None = None
-    for piece in pieces:
-        start_ns = int(piece["time_ns"].iloc[0]) if start_ns is None else start_ns
-        yield piece.assign(time_ns=piece["time_ns"] - start_ns)
-
-
 @dataclass(frozen=True)
-class Converted:
-    """What a conversion wrote: name, origin and form of the trace, and how many calls of how many processes."""
+class CallConversion:
+    """The result of converting a trace of system calls.
+
+    Attributes:
+        name: Name of the trace.
+        origin: Origin of the trace, see `Trace.origin`.
+        form: Name of the original format.
+        calls: Number of calls.
+        processes: Number of processes.
+        duration_ns: Time of the last call since the start of the trace.
+    """
 
     name: str
-    origin: Origin
+    origin: TraceOrigin
     form: str
     calls: int
     processes: int
     duration_ns: int
 
 
-def convert(trace: Trace, output: Path, inputs: Sequence[Path] = ()) -> Converted:
-    """Write a trace to ``output`` in our own form, Parquet, whole or not at all. ``inputs``: the files it comes from.
+def convert_calls(trace: Trace, output: Path, inputs: Sequence[Path] = ()) -> CallConversion:
+    """Write a trace of system calls to a Parquet file.
 
-    Raises CallsError, also for a trace without any call.
+    Args:
+        trace: The trace.
+        output: The Parquet file. It is complete, or does not exist.
+        inputs: The files of the trace, which must not be overwritten.
+
+    Raises:
+        CallsError: The trace is not valid or has no calls, or ``output`` does not end in .parquet or is an input.
     """
     if output.suffix != ".parquet":
-        raise CallsError(f"{shown(output)}: traces are written as .parquet; give the file this ending")
+        raise CallsError(f"{printable(output)}: the name of the output must end in .parquet")
     if any(path.exists() and output.exists() and path.samefile(output) for path in inputs):
-        raise CallsError(f"{shown(output)}: is the trace that is to be read; give another name")
-    done = Converted(trace.name, trace.origin, trace.form, 0, 0, 0)
+        raise CallsError(f"{printable(output)}: the output is the trace itself. Give another name.")
+    done = CallConversion(trace.name, trace.origin, trace.form, 0, 0, 0)
     processes: set[int] = set()
 
     def counted() -> Iterator[pd.DataFrame]:
@@ -186,7 +198,7 @@ def convert(trace: Trace, output: Path, inputs: Sequence[Path] = ()) -> Converte
             done = replace(done, calls=done.calls + len(piece), processes=len(processes), duration_ns=end_ns)
             yield piece
         if not done.calls:
-            raise CallsError(f"{shown(trace.name)}: no call on a file in it")
+            raise CallsError(f"{printable(trace.name)}: the trace has no calls on files")
 
-    files.write(output, lambda temporary: parquet.write(temporary, trace, counted()))
+    files.write_atomically(output, lambda temporary: parquet.write_calls(temporary, trace, counted()))
     return done

@@ -1,6 +1,6 @@
-"""Traces of a form that is not known here, such as those of Sandia National Laboratories, by a class of the user's.
+"""Read traces in other formats with a class of the user.
 
-docs/application-traces.md has an example from begin to end.
+The traces of Sandia National Laboratories have such a format. docs/application-traces.md has a complete example.
 """
 
 import heapq
@@ -8,50 +8,71 @@ import importlib.util
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from iopatterns.base.reading import shown
-from iopatterns.calls.form import CallsError, Source
+from iopatterns.base.input_file import printable
+from iopatterns.calls.form import CallsError, CallTraceFile
 from iopatterns.calls.positions import Event
 
-__all__ = ["Adapter", "Event", "load", "read"]
+__all__ = ["Adapter", "Event", "load_adapter", "read_with_adapter"]
 
 
 class Adapter:
-    """How the lines of a trace are read; derive from it, and write `events`. One object reads one file."""
+    """Base class of readers for other formats: derive from it, and implement `events`.
+
+    Each file is read by an object of its own.
+
+    Attributes:
+        path: The file.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def events(self, line: str) -> Iterable[Event]:
-        """Return the calls that a line tells of, most often one or none. Raises ValueError with what is wrong.
+        """Return the successful calls in a line, usually one or none.
 
-        Only calls that succeeded are told. Offsets need not be: they follow from the descriptors, see `Event`.
-        Times are nanoseconds from any moment on, the same for all files; in a file they do not go back.
+        Offsets may be missing: they follow from the descriptors, see `Event`. Times are in nanoseconds since any
+        moment, which must be the same for all files. In a file they must not decrease.
+
+        Raises:
+            ValueError: The line is faulty. The message states the problem.
         """
         raise NotImplementedError
 
 
-def load(name: str) -> type[Adapter]:
-    """Return the class that ``FILE.py:CLASS`` names. Raises CallsError where there is none."""
+def load_adapter(name: str) -> type[Adapter]:
+    """Import an adapter class and return it.
+
+    Args:
+        name: File and class, as ``FILE.py:CLASS``.
+
+    Raises:
+        CallsError: The file cannot be imported, or does not contain the class.
+    """
     path, colon, class_name = name.rpartition(":")
     if not (colon and path.endswith(".py") and class_name):
-        raise CallsError(f"'{shown(name)}' names no adapter. Give it as FILE.py:CLASS.")
+        raise CallsError(f"'{printable(name)}' is not an adapter. Give it as FILE.py:CLASS.")
     if not Path(path).is_file():
-        raise CallsError(f"{shown(path)}: there is no such file. Give the adapter as FILE.py:CLASS.")
+        raise CallsError(f"{printable(path)}: no such file. Give the adapter as FILE.py:CLASS.")
     spec = importlib.util.spec_from_file_location("iopatterns_adapter", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever a user's module may raise
-        raise CallsError(f"{shown(path)}: cannot be imported: {type(error).__name__}: {shown(error)}") from error
+    except Exception as error:  # the user's module may raise anything
+        raise CallsError(
+            f"{printable(path)}: cannot be imported: {type(error).__name__}: {printable(error)}"
+        ) from error
     found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, Adapter)):
-        raise CallsError(f"{shown(path)}: has no class '{shown(class_name)}' that derives from Adapter")
+        raise CallsError(f"{printable(path)}: no class '{printable(class_name)}' that derives from Adapter")
     return found
 
 
-def read(sources: Sequence[Source], adapter: type[Adapter]) -> Iterator[Event]:
-    """Yield the events of the files by their times, each file read with an object of the class."""
+def read_with_adapter(sources: Sequence[CallTraceFile], adapter: type[Adapter]) -> Iterator[Event]:
+    """Yield the events of several files in order of time.
+
+    A separate object of the class reads each file.
+    """
     events = (source.parsed(source.lines(), adapter(source.path).events) for source in sources)
     return heapq.merge(*events, key=lambda event: event.time_ns)

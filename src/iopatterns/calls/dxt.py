@@ -1,7 +1,7 @@
-"""Darshan's extended traces (DXT) of parallel programs, read through PyDarshan.
+"""Darshan's extended traces (DXT) of parallel programs, read with PyDarshan.
 
-The library behind PyDarshan ends its process on some damaged logs, and returns a part of others with a word on standard
-error. So it runs in a process of its own (this module as a program), and whatever it says there is a fault of the log.
+The C library of PyDarshan ends its process on some damaged logs. Of others it returns a part and prints an error. So
+this module runs itself as a program that reads the log, and treats each error that is printed as a fault of the log.
 """
 
 import subprocess
@@ -9,108 +9,87 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from iopatterns.base import children
-from iopatterns.base.reading import shown
-from iopatterns.calls.form import CALL_TYPE, COLUMNS, PIECE_CALLS, Source
+from iopatterns.base import subprocess_env
+from iopatterns.base.input_file import printable
+from iopatterns.calls.form import CALL_COLUMNS, CALL_TYPE, PIECE_CALLS, CallTraceFile
 
-# What reached the system is preferred to what MPI was asked for; a log may have either
+# The first module that a log contains is read: system calls are preferred to MPI calls
 _MODULES = ("DXT_POSIX", "DXT_MPIIO")
 _MAGIC = (b"75d\x00", b"\x00d57")
-_CALLS = ("pread64", "pwrite64")
-_COLUMNS = ("rank", "file_number", "writes", "offset", "length", "begin_s", "end_s")
-# And what those of a segment are called by PyDarshan
-_SEGMENT = {"offset": "offset", "length": "length", "begin_s": "start_time", "end_s": "end_time"}
 
 
-def is_darshan(head: bytes) -> bool:
-    """Return whether a file with these first bytes is a log of Darshan."""
+def is_darshan_log(head: bytes) -> bool:
+    """Return whether a file is a log of Darshan.
+
+    Args:
+        head: The first bytes of the file.
+    """
     return head[8:12] == _MAGIC[0] or head[12:16] == _MAGIC[1]
 
 
-def dxt(source: Source) -> Iterator[pd.DataFrame]:
-    """Yield the reads and writes of a log by their times, as tables of calls (columns as of `Trace.pieces`).
+def read_dxt(source: CallTraceFile) -> Iterator[pd.DataFrame]:
+    """Yield the reads and writes in a log as tables, see `Trace.pieces`.
 
-    The process is the rank. DXT says offset and size of each access, and neither opens nor which call it was: so all
-    are pread64 and pwrite64. The log is read as a whole. Raises CallsError.
+    The tables are in order of time. The number of a process is its rank. DXT records offset and size of each access,
+    but neither opens nor the call. So all calls are pread64 and pwrite64. The whole log is read into memory.
+
+    Raises:
+        CallsError: The log is damaged, or contains no DXT records.
     """
     with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "segments.npz"
+        output = Path(folder) / "segments.parquet"
         done = subprocess.run(
             [sys.executable, "-m", __name__, str(source.path), str(output)],
-            env=children.environment(),
+            env=subprocess_env.child_environment(),
             capture_output=True,
             text=True,
             errors="replace",
             check=False,
         )
-        complaint = next((line for line in done.stderr.splitlines() if line.startswith("Error: ")), "")
-        if done.returncode or complaint or not output.is_file():
-            why = complaint or (done.stderr.strip().splitlines() or ["the library of Darshan gave up"])[-1]
-            raise source.error(f"not readable as a log of Darshan: {shown(why.removeprefix('Error: '))}")
-        with np.load(output, allow_pickle=False) as read:
-            columns = {name: read[name] for name in read.files}
-    if not columns["modules"].any():
+        lines = done.stderr.strip().splitlines()
+        error = next((line for line in lines if line.startswith("Error: ")), "")
+        if done.returncode or error or not output.is_file():
+            problem = error or (lines or ["the library of Darshan failed"])[-1]
+            raise source.error(f"not readable as a log of Darshan: {printable(problem.removeprefix('Error: '))}")
+        segments = pd.read_parquet(output)
+    if segments.empty:
         raise source.error(
-            "holds no DXT records, only counters. Record with DXT_ENABLE_IO_TRACE=1 in the environment, which keeps"
+            "contains no DXT records, only counters. Record with DXT_ENABLE_IO_TRACE=1 in the environment, which traces"
             " each access."
         )
-    yield from _pieces(columns)
+    segments = segments.sort_values(["start_time", "process"], kind="stable", ignore_index=True)
+    time_ns = (segments["start_time"] * 1e9).round().astype(np.int64)
+    duration_ns = ((segments["end_time"] - segments["start_time"]) * 1e9).round().astype(np.int64)
+    calls = segments.assign(
+        time_ns=time_ns - time_ns.iloc[0],
+        duration_ns=duration_ns.clip(lower=0),
+        call=segments["call"].astype(CALL_TYPE),
+        file=segments["file"].astype(object),
+    ).rename(columns={"offset": "offset_bytes", "length": "size_bytes"})[list(CALL_COLUMNS)]
+    for start in range(0, len(calls), PIECE_CALLS):
+        yield calls.iloc[start : start + PIECE_CALLS].reset_index(drop=True)
 
 
-def _pieces(columns: dict[str, Any]) -> Iterator[pd.DataFrame]:
-    begin = columns["begin_s"]
-    order = np.lexsort((columns["rank"], begin))
-    names = columns["names"].astype(object)
-    for start in range(0, len(order), PIECE_CALLS):
-        its = order[start : start + PIECE_CALLS]
-        time_ns = np.round(begin[its] * 1e9).astype(np.int64)
-        duration = np.round((columns["end_s"][its] - begin[its]) * 1e9).astype(np.int64)
-        codes = np.array([list(CALL_TYPE.categories).index(call) for call in _CALLS])[columns["writes"][its]]
-        table = pd.DataFrame(
-            {
-                "process": columns["rank"][its],
-                "time_ns": time_ns,
-                "call": pd.Categorical.from_codes(codes, dtype=CALL_TYPE),
-                "file": pd.Series(names[columns["file_number"][its]], dtype=object),
-                "offset_bytes": columns["offset"][its],
-                "size_bytes": columns["length"][its],
-                "duration_ns": np.maximum(duration, 0),
-            }
-        )
-        yield table[list(COLUMNS)]
-
-
-def _segments(path: str) -> dict[str, Any]:
-    """Return all accesses of a log as arrays. This runs in a process of its own."""
+def _segments(path: str) -> pd.DataFrame:
+    """Return all accesses in a log. This function runs in a process of its own."""
     import darshan
 
     report = darshan.DarshanReport(path, read_all=False)
-    columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
-    names: dict[str, int] = {}
-    modules = [module for module in _MODULES if module in report.modules]
-    for module in modules[:1]:
+    numbers = {"process": np.int64, "offset": np.int64, "length": np.int64, "start_time": float, "end_time": float}
+    tables = [pd.DataFrame(columns=[*numbers, "call", "file"])]
+    for module in [module for module in _MODULES if module in report.modules][:1]:
         report.mod_read_all_dxt_records(module)
         for record in report.records[module].to_df():
-            file = names.setdefault(str(report.name_records[record["id"]]), len(names))
-            for writes, segments in enumerate((record["read_segments"], record["write_segments"])):
-                if not len(segments):
-                    continue
-                columns["rank"].append(np.full(len(segments), record["rank"]))
-                columns["file_number"].append(np.full(len(segments), file))
-                columns["writes"].append(np.full(len(segments), writes))
-                for name, its in _SEGMENT.items():
-                    columns[name].append(segments[its].to_numpy())
-    types = {"begin_s": np.float64, "end_s": np.float64}
-    arrays: dict[str, Any] = {
-        name: np.concatenate([np.empty(0), *parts]).astype(types.get(name, np.int64)) for name, parts in columns.items()
-    }
-    return {**arrays, "names": np.array(list(names) or [""]), "modules": np.array(modules[:1] != [])}
+            file = str(report.name_records[record["id"]])
+            for call, segments in (("pread64", record["read_segments"]), ("pwrite64", record["write_segments"])):
+                if len(segments):
+                    tables.append(segments.assign(process=record["rank"], call=call, file=file)[[*tables[0]]])
+    return pd.concat(tables, ignore_index=True).astype(numbers)
 
 
 if __name__ == "__main__":
-    np.savez(sys.argv[2], **_segments(sys.argv[1]))
+    _segments(sys.argv[1]).to_parquet(sys.argv[2])

@@ -1,66 +1,60 @@
-"""The one form of traces of system calls: its calls and columns, the tables they are given in, and a trace's origin."""
+"""Types and tables for traces of system calls."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from iopatterns.base import reading
+from iopatterns.base import input_file
 from iopatterns.base.errors import IoPatternsError
 
-# Each call that is kept, and what it does to its file
-KINDS = {
-    "open": "open",
-    "openat": "open",
-    "creat": "open",
-    "close": "close",
-    "dup": "duplicate",
-    "dup2": "duplicate",
-    "dup3": "duplicate",
-    "read": "read",
-    "readv": "read",
-    "pread64": "read",
-    "preadv": "read",
-    "preadv2": "read",
-    "iread": "read",
-    "write": "write",
-    "writev": "write",
-    "pwrite64": "write",
-    "pwritev": "write",
-    "pwritev2": "write",
-    "iwrite": "write",
-    "iowait": "wait",
-    "lseek": "seek",
-    "_llseek": "seek",
-    "lseek64": "seek",
-    "ftruncate": "truncate",
-    "fsync": "sync",
-    "fdatasync": "sync",
+_CALLS_BY_KIND = {
+    "open": ("open", "openat", "creat"),
+    "close": ("close",),
+    "duplicate": ("dup", "dup2", "dup3"),
+    "read": ("read", "readv", "pread64", "preadv", "preadv2", "iread"),
+    "write": ("write", "writev", "pwrite64", "pwritev", "pwritev2", "iwrite"),
+    "wait": ("iowait",),
+    "seek": ("lseek", "_llseek", "lseek64"),
+    "truncate": ("ftruncate",),
+    "sync": ("fsync", "fdatasync"),
 }
-READS = tuple(call for call, kind in KINDS.items() if kind == "read")
-WRITES = tuple(call for call, kind in KINDS.items() if kind == "write")
-COLUMNS = ("process", "time_ns", "call", "file", "offset_bytes", "size_bytes", "duration_ns")
-UNKNOWN = -1  # an offset that a call has not, a duration that the source does not say
+# Recorded calls and their kinds, in the order of the categories in Parquet files
+CALL_KINDS = {call: kind for kind, calls in _CALLS_BY_KIND.items() for call in calls}
+READS = _CALLS_BY_KIND["read"]
+WRITES = _CALLS_BY_KIND["write"]
+CALL_COLUMNS = ("process", "time_ns", "call", "file", "offset_bytes", "size_bytes", "duration_ns")
+UNKNOWN = -1  # an offset of a call without offset, or a duration that was not recorded
 PIECE_CALLS = 100_000
 
-Origin = Literal["recorded", "stand-in"]
-CALL_TYPE = pd.CategoricalDtype(list(KINDS))
+TraceOrigin = Literal["recorded", "stand-in"]
+CALL_TYPE = pd.CategoricalDtype(list(CALL_KINDS))
 
 
 class CallsError(IoPatternsError):
-    """A trace of calls is none, or holds what cannot be; the message names file and line."""
+    """A file is not a valid trace of system calls.
+
+    The message has the file and the line.
+    """
 
     exit_status = 2
 
 
 class Call(NamedTuple):
-    """One call, as a row of a table of calls.
+    """A system call on a file.
 
-    ``offset_bytes``: of a read or write where it begins, of a seek where the file's position is then, of a truncation
-    the new length of the file; `UNKNOWN` of all others. ``size_bytes``: what was read or written, else 0.
+    Attributes:
+        process: Number of the process.
+        time_ns: Time of the call since the start of the trace.
+        call: Name of the call, a key of `CALL_KINDS`.
+        file: Path of the file.
+        offset_bytes: Offset of a read or write, position of the file after a seek, or new size of a truncated file;
+            `UNKNOWN` for all other calls.
+        size_bytes: Size of a read or write; 0 for all other calls.
+        duration_ns: Duration of the call; `UNKNOWN` if it was not recorded.
     """
 
     process: int
@@ -73,63 +67,65 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source(reading.Source):
-    """A file of a trace as it is being read."""
+class CallTraceFile(input_file.InputFile):
+    """A file with a trace of system calls."""
 
     ERROR = CallsError
-    MOST_LINE = 2**20  # strace writes all that a call has moved into its line, if asked to
+    MOST_LINE = 2**20  # strace can print all transferred data in a line
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace: what it is called, whether it was recorded or stands in for one that was, and its calls.
+    """A trace of system calls.
 
-    ``form`` is the one that it was given in. ``read`` starts reading it anew.
+    Attributes:
+        name: Name of the trace.
+        origin: ``recorded``, or ``stand-in`` for a synthetic trace that replaces an unpublished trace.
+        form: Name of the original format.
+        read: Reads the trace from the start; yields tables, see `pieces`.
     """
 
     name: str
-    origin: Origin
+    origin: TraceOrigin
     form: str
     read: Callable[[], Iterator[pd.DataFrame]]
 
     @property
     def label(self) -> str:
-        """The name as tables and figures show it, which says of a stand-in that it is one."""
+        """Name for tables and figures, such as ``Sandia-cth (stand-in)``."""
         return f"{self.name} (stand-in)" if self.origin == "stand-in" else self.name
 
     def pieces(self) -> Iterator[pd.DataFrame]:
-        """Yield the calls in tables of at most `PIECE_CALLS` rows, so that a long trace costs no memory.
+        """Yield the calls as tables of at most `PIECE_CALLS` rows.
 
-        Columns: ``process`` (int64), ``time_ns`` (int64, from the beginning of the trace), ``call`` (categorical of
-        `KINDS`), ``file`` (str), ``offset_bytes``, ``size_bytes`` and ``duration_ns`` (int64), see `Call`. The calls of
-        one process are in the order in which it made them. Raises CallsError.
+        The calls of one process are in their order. Memory use does not grow with the length of the trace. The columns
+        are the fields of `Call`: ``call`` is categorical, ``file`` is str, all others are int64.
+
+        Raises:
+            CallsError: The trace is not valid.
         """
         return self.read()
 
     def table(self) -> pd.DataFrame:
-        """Return all calls as one table, columns as of `pieces`. Raises CallsError."""
-        return pd.concat([no_calls(), *self.pieces()], ignore_index=True)
+        """Return all calls as one table, with the columns of `pieces`."""
+        return pd.concat([empty_calls(), *self.pieces()], ignore_index=True)
 
 
-def tables(calls: Iterable[Call]) -> Iterator[pd.DataFrame]:
-    """Yield calls as tables of at most `PIECE_CALLS` rows, columns as of `Trace.pieces`."""
+def call_tables(calls: Iterable[Call]) -> Iterator[pd.DataFrame]:
+    """Yield calls as tables of at most `PIECE_CALLS` rows, with the columns of `Call`."""
     calls = iter(calls)
     while rows := list(islice(calls, PIECE_CALLS)):
         yield _table(rows)
 
 
-def no_calls() -> pd.DataFrame:
-    """Return a table of no calls that has all columns."""
+def empty_calls() -> pd.DataFrame:
+    """Return a table without calls that has all columns."""
     return _table([])
 
 
 def _table(rows: list[Call]) -> pd.DataFrame:
-    columns = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
-    numbers = {
-        name: np.array(values, dtype=np.int64)
-        for name, values in zip(COLUMNS, columns, strict=True)
-        if name not in {"call", "file"}
-    }
-    call = pd.Categorical(columns[2], dtype=CALL_TYPE)
-    table = pd.DataFrame({**numbers, "call": call, "file": pd.Series(columns[3], dtype=object)})
-    return table[list(COLUMNS)]
+    values = list(zip(*rows, strict=True)) or [()] * len(CALL_COLUMNS)
+    types: dict[str, Any] = {**dict.fromkeys(CALL_COLUMNS, np.int64), "call": CALL_TYPE, "file": object}
+    return pd.DataFrame(
+        {name: pd.Series(column, dtype=types[name]) for name, column in zip(CALL_COLUMNS, values, strict=True)}
+    )

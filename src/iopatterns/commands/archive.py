@@ -1,33 +1,33 @@
-"""`iopatterns archive`."""
+"""The command `iopatterns archive`."""
 
 from pathlib import Path
 
 import click
 
-from iopatterns.commands.arguments import DRIVE, FILE, drive_entry
+from iopatterns.commands.arguments import DRIVE_ARGUMENT, FILE_PATH, drive_entry
 
 
 @click.command()
-@DRIVE
-@click.option("--output", type=FILE, help="File to write.  [default: data/archives/DRIVE.tar.xz]")
+@DRIVE_ARGUMENT
+@click.option("--output", type=FILE_PATH, help="File to write.  [default: data/archives/DRIVE.tar.xz]")
 def command(drive: str, output: Path | None) -> None:
     """Pack the raw files of DRIVE into an archive.
 
-    The archive can be analysed on a machine without the drive.
+    The archive can be analysed on a machine without the drive. Raw files are the JSON output of fio.
     """
     from iopatterns.raw import archive
     from iopatterns.workflow import planned_cells
 
     drive_entry(drive)
-    cells = planned_cells.load(Path.cwd(), {"drives": [drive]})
+    cells = planned_cells.load_cells(Path.cwd(), {"drives": [drive]})
     experiments = {folder: names for study in cells.studies for folder, names in cells.experiments(study).items()}
     output = output or Path(f"data/archives/{drive}.tar.xz")
-    made = archive.pack(Path(planned_cells.RAW) / drive, experiments, output)
+    made = archive.pack_archive(Path(planned_cells.RAW_FOLDER) / drive, experiments, output)
     repetitions = sum(cell.executions for cell in made.cells)
     without_experiment = sum(not cell.experiments for cell in made.cells)
     click.echo(f"{output}: {repetitions} repetitions of {len(made.cells)} cells, SHA-256 {made.sha256}")
     if without_experiment:
-        click.echo(f"  {without_experiment} of the cells belong to no experiment of config/: packed, but not analysed")
+        click.echo(f"  {without_experiment} of the cells belong to no configured experiment: packed, but not analysed")
     click.echo(
         f"To analyse the archive elsewhere, add to config/drives.yaml:\n\n  {drive}: {{kind: archive, path: {output}}}"
     )

@@ -1,4 +1,4 @@
-"""`iopatterns bench`."""
+"""The command `iopatterns bench`."""
 
 from pathlib import Path
 
@@ -16,12 +16,10 @@ from iopatterns.commands.arguments import DriveName, drive_entry
 @click.option("--iodepth", metavar="LEVELS", help="I/O depths, such as 1,8,32.")
 @click.option("--numjobs", metavar="LEVELS", help="Numbers of jobs, such as 1,4.")
 @click.option(
-    "--repetitions", type=click.IntRange(1, 9999), help="Repetitions of each cell.  [default: that of config.yaml]"
+    "--repetitions", type=click.IntRange(1, 9999), help="Repetitions of each cell.  [default: from config.yaml]"
 )
-@click.option("--runtime", metavar="TIME", help="Runtime of fio, such as 10s.  [default: that of config.yaml]")
-@click.option(
-    "--file-size", metavar="SIZE", help="Used part of the drive, such as 8GiB.  [default: that of config.yaml]"
-)
+@click.option("--runtime", metavar="TIME", help="Runtime of fio, such as 10s.  [default: from config.yaml]")
+@click.option("--file-size", metavar="SIZE", help="Used part of the drive, such as 8GiB.  [default: from config.yaml]")
 @click.argument("options", nargs=-1, metavar="[OPTION=LEVELS]...")
 def command(drive: str, options: tuple[str, ...], **given: str | int | None) -> None:
     """Measure a drive over a grid of workloads, without a study.
@@ -31,7 +29,7 @@ def command(drive: str, options: tuple[str, ...], **given: str | int | None) -> 
     protect a drive are the same as in a study.
     """
     from iopatterns.configuration import kinds
-    from iopatterns.lab.bench import Bench, Request
+    from iopatterns.lab.bench import Bench, BenchRequest
 
     job.require_host(kinds.host_of(drive_entry(drive)))
     values = {name: given.pop(name) for name in ("repetitions", "runtime", "file_size")}
@@ -41,12 +39,12 @@ def command(drive: str, options: tuple[str, ...], **given: str | int | None) -> 
         if not (equals and text):
             raise click.BadParameter(f"'{printable(option)}' is not OPTION=LEVELS, such as thinktime=1ms,5ms.")
         levels[name] = text
-    request = Request(
+    request = BenchRequest(
         drive,
         {name: [level.strip() for level in text.split(",")] for name, text in levels.items()},
         {name: value for name, value in values.items() if value is not None},
     )
-    bench = Bench.lay_out(Path.cwd(), request)
+    bench = Bench.create(Path.cwd(), request)
     with job.running_job():
         bench.measure()
-    click.echo(bench.tell())
+    click.echo(bench.write_results())

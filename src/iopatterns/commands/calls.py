@@ -1,4 +1,4 @@
-"""`iopatterns calls` and its commands."""
+"""The command group `iopatterns calls`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iopatterns.commands.arguments import FILE, FOLDER
+from iopatterns.commands.arguments import FILE_PATH, FOLDER_PATH
 
 if TYPE_CHECKING:
     from iopatterns.calls import Trace
 
-_TRACE_FILES = click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=FILE)
+_TRACE_FILES = click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=FILE_PATH)
 
 
 def _reading_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the options for reading a trace."""
+    """Add the options for reading a trace to a command."""
     options = (
         click.option("--name", default="", help="Name of the trace.  [default: the name of its first file]"),
         click.option(
             "--only", default="*", metavar="PATTERN", help="Pattern of the accessed files, such as '/scratch/*'."
         ),
-        click.option("--adapter", default="", metavar="FILE.py:CLASS", help="Your class that reads another form."),
+        click.option("--adapter", default="", metavar="FILE.py:CLASS", help="Class that reads another format."),
         click.option("--skip-bad", is_flag=True, help="Skip and count faulty lines."),
     )
     for option in reversed(options):
@@ -32,17 +32,17 @@ def _reading_options(function: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _opened_trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["Trace"]:
-    """Yield the trace in some files; report on exit what the trace does not contain."""
+    """Yield the trace in some files. On exit, report skipped lines and ignored calls."""
     from iopatterns import calls
     from iopatterns.base import messages
 
-    skipped = calls.Skipped() if given["skip_bad"] else None
-    notes = calls.Notes(skipped)
+    skipped = calls.SkippedLines() if given["skip_bad"] else None
+    notes = calls.ReadingNotes(skipped)
     yield calls.open_trace(paths, notes=notes, **{name: given[name] for name in ("name", "only", "adapter")})
     if skipped is not None:
         skipped.report()
     if notes.left_out:
-        messages.say(f"Skipped {notes.left_out} reads and writes without an open file, such as those of pipes.")
+        messages.say(f"Skipped {notes.left_out} reads and writes without an open file, for example on pipes.")
 
 
 @click.group()
@@ -55,11 +55,11 @@ def command() -> None:
     """
 
 
-@command.command()
+@command.command("show")
 @_TRACE_FILES
 @_reading_options
-@click.option("--figures", type=FOLDER, help="Folder for figures: request sizes, and a map of accesses.")
-def show(paths: tuple[Path, ...], figures: Path | None, **given: object) -> None:
+@click.option("--figures", type=FOLDER_PATH, help="Folder for figures: request sizes, and a map of accesses.")
+def show_trace(paths: tuple[Path, ...], figures: Path | None, **given: object) -> None:
     """Describe the patterns, read share and request sizes.
 
     FILE... are the files of one trace.
@@ -67,10 +67,10 @@ def show(paths: tuple[Path, ...], figures: Path | None, **given: object) -> None
     from iopatterns.analysis import applications, plots, tables
 
     with _opened_trace(paths, given) as trace:
-        seen = applications.characterise(trace)
-        click.echo(tables.to_text(applications.characteristics_table(applications.characteristics([seen]))))
-        for direction, its in seen.directions.items():
-            if its.requests:
+        seen = applications.characterise_trace(trace)
+        click.echo(tables.to_text(applications.characteristics_table(applications.characteristics_frame([seen]))))
+        for direction, requests in seen.directions.items():
+            if requests.requests:
                 sizes = applications.size_distribution([seen], direction)
                 shares = sizes[sizes["requests"] > 0]
                 texts = [
@@ -78,64 +78,64 @@ def show(paths: tuple[Path, ...], figures: Path | None, **given: object) -> None
                 ]
                 click.echo(f"{direction} requests by size, up to: {', '.join(texts)}")
                 if figures is not None:
-                    plots.save(applications.size_figure(sizes, direction), figures / f"{direction}-sizes")
+                    plots.save_figure(applications.size_figure(sizes, direction), figures / f"{direction}-sizes")
         if figures is not None:
-            plots.save(applications.access_map(trace), figures / "access-map")
-            click.echo(f"{figures}: the figures")
+            plots.save_figure(applications.access_map(trace), figures / "access-map")
+            click.echo(f"{figures}: figures written")
 
 
-@command.command()
+@command.command("convert")
 @_TRACE_FILES
-@click.argument("output", type=FILE)
+@click.argument("output", type=FILE_PATH)
 @_reading_options
-def convert(paths: tuple[Path, ...], output: Path, **given: object) -> None:
-    """Convert a trace of any form to a Parquet file.
+def convert_command(paths: tuple[Path, ...], output: Path, **given: object) -> None:
+    """Convert a trace of any format to a Parquet file.
 
-    FILE... are the files of one trace; OUTPUT is the Parquet file.
+    FILE... are the files of one trace. OUTPUT is the Parquet file.
     """
     from iopatterns import calls
 
     with _opened_trace(paths, given) as trace:
-        done = calls.convert(trace, output, paths)
+        done = calls.convert_calls(trace, output, paths)
         click.echo(
             f"{output}: {done.name} ({done.origin}), {done.calls} calls of {done.processes} processes in"
-            f" {done.duration_ns / 1e9:.3f} s, from the form '{done.form}'"
+            f" {done.duration_ns / 1e9:.3f} s, from the format '{done.form}'"
         )
 
 
 @command.command("stand-in")
 @click.argument("workload")
-@click.argument("output", type=FILE)
+@click.argument("output", type=FILE_PATH)
 def write_stand_in(workload: str, output: Path) -> None:
-    """Write a synthetic trace for an unpublished trace.
+    """Write a synthetic trace in place of an unpublished trace.
 
-    WORKLOAD is an application of Park and Shen (2009), such as Sandia-cth; OUTPUT is a Parquet file.
+    WORKLOAD is an application of Park and Shen (2009), such as Sandia-cth. OUTPUT is a Parquet file.
     """
     from iopatterns import calls
     from iopatterns.calls.stand_ins import stand_in
 
-    done = calls.convert(stand_in(workload), output)
+    done = calls.convert_calls(stand_in(workload), output)
     click.echo(f"{output}: {done.name} ({done.origin}), {done.calls} calls of {done.processes} processes")
 
 
-@command.command()
+@command.command("logs")
 @_TRACE_FILES
-@click.option("--to", "folder", required=True, type=FOLDER, help="New folder for the logs and the replayed files.")
+@click.option("--to", "folder", required=True, type=FOLDER_PATH, help="New folder for the logs and the replayed files.")
 @_reading_options
 @click.option("--process", "processes", multiple=True, type=int, help="Process to replay; may be given several times.")
 @click.option("--timed", is_flag=True, help="Replay at the times of the trace, not as fast as possible.")
 @click.option("--drive", is_flag=True, help="Replay on a bare drive, which replaces all files.")
-def logs(
+def write_logs(
     paths: tuple[Path, ...], folder: Path, processes: tuple[int, ...], timed: bool, drive: bool, **given: object
 ) -> None:
     """Write I/O logs and a job file with which fio replays a trace.
 
-    FILE... are the files of one trace. The folder receives a log for each process, the job file, and the files that the
-    trace accesses, each of the size that the replay needs. With --drive the job file is for `twin run`: the simulated
+    FILE... are the files of one trace. The command writes a log for each process, the job file, and the files that the
+    trace accesses, each in the size that the replay needs. With --drive the job file is for `twin run`: the simulated
     drive receives all requests.
     """
     from iopatterns.calls import replaying
 
     with _opened_trace(paths, given) as trace:
-        job_file = replaying.lay_out(trace, folder, processes=processes or None, timed=timed, drive=drive)
+        job_file = replaying.write_replay_folder(trace, folder, processes=processes or None, timed=timed, drive=drive)
         click.echo(f"{job_file}: replay it with `{'twin run MODEL -- ' if drive else ''}fio {job_file}`")

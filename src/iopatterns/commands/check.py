@@ -1,19 +1,17 @@
-"""`iopatterns check`."""
+"""The command `iopatterns check`."""
 
 import contextlib
 import sys
 
 import click
 
-from iopatterns.commands.arguments import DRIVE, drive_entry
+from iopatterns.commands.arguments import DRIVE_ARGUMENT, drive_entry
 from iopatterns.commands.job import require_host
 
 
 @click.command()
-@DRIVE
-@click.option(
-    "--writing/--reading", default=True, show_default=True, help="Checks before writing, or before reading only."
-)
+@DRIVE_ARGUMENT
+@click.option("--writing/--reading", default=True, show_default=True, help="Checks for writing, or for reading only.")
 def command(drive: str, writing: bool) -> None:
     """Run the pre-write checks of the block device DRIVE.
 
@@ -22,17 +20,17 @@ def command(drive: str, writing: bool) -> None:
     """
     from iopatterns.base.yaml_schema import ConfigError
     from iopatterns.configuration import drive_entries, kinds
-    from iopatterns.measuring.drives.gate import Gate
+    from iopatterns.measuring.drives.prewrite_checks import PrewriteChecks
 
     entry = drive_entry(drive, complete=False)
     require_host(kinds.host_of(entry))
     if not kinds.is_whole_disk(entry):
-        click.echo(f"{drive}: a drive of kind '{entry['kind']}' touches no device, so there is nothing to check.")
+        click.echo(f"{drive}: a drive of kind '{entry['kind']}' uses no block device: nothing to check.")
         return
     if "path" not in entry:
-        raise ConfigError(f"{drive_entries.FILE}: {drive}: the entry has no path. Add one.")
+        raise ConfigError(f"{drive_entries.DRIVES_FILE}: {drive}: the entry has no path. Add one.")
     passed = True
-    with contextlib.closing(Gate(entry)) as gate:
+    with contextlib.closing(PrewriteChecks(entry)) as gate:
         for each in gate.checks(writing=writing):
             click.echo(f"{'passed' if each.passed else 'REFUSED':8} {each.name}: {each.found}. {each.remedy}".rstrip())
             passed = each.passed

@@ -1,20 +1,20 @@
-"""`iopatterns compare`."""
+"""The command `iopatterns compare`."""
 
 from pathlib import Path
 
 import click
 
-from iopatterns.commands.arguments import CONFIDENCE, FOLDER, QUANTITY, DriveName
+from iopatterns.commands.arguments import CONFIDENCE_OPTION, FOLDER_PATH, QUANTITY_OPTION, DriveName
 
 
 @click.command()
 @click.argument("first", type=DriveName())
 @click.argument("second", type=DriveName())
-@QUANTITY
-@CONFIDENCE
+@QUANTITY_OPTION
+@CONFIDENCE_OPTION
 @click.option(
     "--output",
-    type=FOLDER,
+    type=FOLDER_PATH,
     help="Folder for the table and figures.  [default: results/compare/FIRST-SECOND]",
 )
 def command(first: str, second: str, of: str, confidence: float, output: Path | None) -> None:
@@ -27,13 +27,11 @@ def command(first: str, second: str, of: str, confidence: float, output: Path | 
     from iopatterns.analysis import plots, tables
     from iopatterns.lab import comparison
 
-    compared = comparison.Comparison(comparison.sides(Path.cwd(), first, second), of, confidence)
+    compared = comparison.Comparison(comparison.load_sides(Path.cwd(), first, second), of, confidence)
     points = compared.points()
     output = output or Path("results/compare") / f"{Path(first).name}-{Path(second).name}"
     table = compared.table(points)
     tables.write_table(table, output / of.replace(" ", "-"))
     for name, figure in compared.figures():
-        plots.save(figure, output / f"{name}-{of.replace(' ', '-')}")
-    click.echo(
-        f"{tables.to_text(table)}\n{compared.told(points)}\n{output}: the table, and a figure of each experiment"
-    )
+        plots.save_figure(figure, output / f"{name}-{of.replace(' ', '-')}")
+    click.echo(f"{tables.to_text(table)}\n{compared.summary_text(points)}\n{output}: table and figures written")

@@ -1,4 +1,4 @@
-"""`iopatterns factors`."""
+"""The command `iopatterns factors`."""
 
 import click
 
@@ -7,13 +7,13 @@ import click
 def command() -> None:
     """List the fio options and drive settings that a study may vary.
 
-    A study may vary each of them. The command prints the levels that each may have.
+    The command prints the valid levels of each option and setting.
     """
-    from iopatterns.configuration.factors import FACTORS, OPTIONS, SETTINGS, names
+    from iopatterns.configuration.factors import FACTORS, OPTION_ROLES, SETTING_ROLES, factor_names
 
-    for title, roles in (("fio options", OPTIONS), ("settings of the drive", SETTINGS)):
+    for title, roles in (("fio options", OPTION_ROLES), ("settings of the drive", SETTING_ROLES)):
         click.echo(f"{title}:")
-        for name in names(*roles):
+        for name in factor_names(*roles):
             factor = FACTORS[name]
             click.echo(f"  {factor.name}: {factor.hint}")
             if factor.about:

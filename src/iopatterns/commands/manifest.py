@@ -1,30 +1,29 @@
-"""`iopatterns manifest`."""
+"""The command `iopatterns manifest`."""
 
 import sys
 from pathlib import Path
 
 import click
 
-from iopatterns.commands.arguments import RESULTS
+from iopatterns.commands.arguments import RESULTS_OPTION
 
 
 @click.command()
 @click.option("--write", is_flag=True, help="Replace the manifest with the checksums of the results.")
-@RESULTS
-def command(write: bool, results: str | None) -> None:
+@RESULTS_OPTION
+def command(write: bool, results: str) -> None:
     """Compare the checksums of the results with the manifest.
 
     The manifest, in data/manifests, has the SHA-256 sum of each file of a default run. The exit status is 1 if a file
     differs.
     """
-    from iopatterns.configuration import config
     from iopatterns.measuring import fio
     from iopatterns.workflow import manifest
 
     if write:
-        click.echo(f"{manifest.write(Path.cwd(), fio.version())}: written")
+        click.echo(f"{manifest.write_manifests(Path.cwd(), fio.version())}: written")
         return
-    same, text = manifest.verdict(Path.cwd(), fio.version(), results or config.results_folder(Path.cwd()))
+    same, text = manifest.compare_results(Path.cwd(), fio.version(), results)
     click.echo(text)
     if not same:
         sys.exit(1)

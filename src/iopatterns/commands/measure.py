@@ -1,4 +1,4 @@
-"""`iopatterns measure`, which the workflow calls."""
+"""The hidden command `iopatterns measure`, which the workflow calls."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from iopatterns.commands import job
-from iopatterns.commands.arguments import DIE_WITH_PARENT, FILE, LOG
+from iopatterns.commands.arguments import DIE_WITH_PARENT_OPTION, FILE_PATH, LOG_OPTION
 
 if TYPE_CHECKING:
     from iopatterns.raw.records import Specification
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 @click.option(
     "--specification", "specifications", required=True, multiple=True, help="Specification of a cell, as JSON."
 )
-@LOG
-@DIE_WITH_PARENT
+@LOG_OPTION
+@DIE_WITH_PARENT_OPTION
 @click.option("--host", help="Host of the drive. On any other host the command fails.")
-@click.argument("raw_files", nargs=-1, required=True, type=FILE)
+@click.argument("raw_files", nargs=-1, required=True, type=FILE_PATH)
 def command(
     specifications: tuple[str, ...],
     log: Path | None,
@@ -28,20 +28,22 @@ def command(
     host: str | None,
     raw_files: tuple[Path, ...],
 ) -> None:
-    """Measure cells: run fio once for each missing raw file.
+    """Measure cells: run fio for each missing raw file.
 
-    The name of the folder of a raw file says which specification the raw file belongs to.
+    A cell is one configuration: a drive, its settings and a workload.
+
+    The folder of a raw file names the cell, and thereby the specification, of the raw file.
     """
-    from iopatterns.measuring.cell import measure_all
+    from iopatterns.measuring.cell import measure_cells
 
     cells = [_specification(text) for text in specifications]
     with job.running_job(log, die_with_parent=die_with_parent):
         job.require_host(host)
-        measure_all(Path.cwd(), cells, raw_files)
+        measure_cells(Path.cwd(), cells, raw_files)
 
 
 def _specification(text: str) -> "Specification":
-    """Return the specification of a cell in a JSON text. Raises BadParameter."""
+    """Return the specification of a cell from its JSON text. Raises BadParameter."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""`iopatterns restore`."""
+"""The command `iopatterns restore`."""
 
 import sys
 
@@ -11,11 +11,11 @@ from iopatterns.base import command_line
 def command() -> None:
     """Restore disk settings that interrupted runs left changed.
 
-    The next measurement of a disk restores its settings, too. The exit status is 1 if a setting could not be restored.
+    The next measurement of a disk also restores its settings. The exit status is 1 if a setting could not be restored.
     """
-    from iopatterns.measuring.drives.restoring import restore_all
+    from iopatterns.measuring.drives.restoring import restore_all_disks
 
-    restored, problems = restore_all()
+    restored, problems = restore_all_disks()
     for line in restored:
         click.echo(line)
     for problem in problems:

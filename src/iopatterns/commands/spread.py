@@ -1,19 +1,19 @@
-"""`iopatterns spread`."""
+"""The command `iopatterns spread`."""
 
 from pathlib import Path
 
 import click
 
-from iopatterns.commands.arguments import CONFIDENCE, FOLDER, QUANTITY, DriveName
+from iopatterns.commands.arguments import CONFIDENCE_OPTION, FOLDER_PATH, QUANTITY_OPTION, DriveName
 
 
 @click.command()
 @click.argument("drives", nargs=-1, required=True, type=DriveName())
-@QUANTITY
-@CONFIDENCE
+@QUANTITY_OPTION
+@CONFIDENCE_OPTION
 @click.option(
     "--output",
-    type=FOLDER,
+    type=FOLDER_PATH,
     default=Path("results/spread"),
     show_default=True,
     help="Folder for the table and figures.",
@@ -21,16 +21,16 @@ from iopatterns.commands.arguments import CONFIDENCE, FOLDER, QUANTITY, DriveNam
 def command(drives: tuple[str, ...], of: str, confidence: float, output: Path) -> None:
     """Compare drives of one model with each other.
 
-    The command prints the variation between DRIVES and the variation between the repetitions on one drive. DRIVES are
-    drives of one model, such as the drives of a lab, or the archives of several students.
+    The command prints the variation between DRIVES and the variation between the repetitions on one drive. DRIVES may
+    be the drives of a lab, or the archives of several students.
     """
     from iopatterns.analysis import plots, tables
-    from iopatterns.lab.spread import Spread
+    from iopatterns.lab.spread import DriveSpread
 
-    spread = Spread.of_drives(Path.cwd(), drives, of, confidence)
+    spread = DriveSpread.load(Path.cwd(), drives, of, confidence)
     points = spread.points()
     table = spread.table(points)
     tables.write_table(table, output / of.replace(" ", "-"))
     for name, figure in spread.figures(points):
-        plots.save(figure, output / f"{name}-{of.replace(' ', '-')}")
-    click.echo(f"{tables.to_text(table)}\n{spread.told(points)}\n{output}: the table, and a figure of each experiment")
+        plots.save_figure(figure, output / f"{name}-{of.replace(' ', '-')}")
+    click.echo(f"{tables.to_text(table)}\n{spread.summary_text(points)}\n{output}: table and figures written")

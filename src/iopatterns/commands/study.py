@@ -1,55 +1,56 @@
-"""`iopatterns study`: begin, list, check, pack, add and remove studies."""
+"""The command group `iopatterns study`."""
 
 import sys
 from pathlib import Path
 
 import click
 
-from iopatterns.commands.arguments import FILE, StudyName
+from iopatterns.commands.arguments import FILE_PATH, StudyName
 
 
 @click.group()
 def command() -> None:
     """Begin, list, check, pack, add and remove studies.
 
-    A study is a grid with a notebook, a section of the report, published values, traces and tests. The name of the
-    study determines the paths of these files.
+    A study is one source and the experiments that reproduce it. It consists of a grid (config/studies/NAME.yaml), a
+    notebook, a section of the report, published values, traces and tests. The name of the study determines the paths
+    of these files.
     """
 
 
-@command.command()
+@command.command("new")
 @click.argument("name")
-@click.option("--with-source", is_flag=True, help="Begin the published values and claims of a source, too.")
-def new(name: str, *, with_source: bool) -> None:
+@click.option("--with-source", is_flag=True, help="Also begin the published values and claims of a source.")
+def begin_study(name: str, *, with_source: bool) -> None:
     """Begin a study with a grid, a notebook and a section.
 
-    The grid runs as it is. Of a study that is begun already, the missing files are written.
+    The new study runs as it is. Existing files are kept; missing files are written.
     """
     from iopatterns.workflow import skeleton
 
     root = Path.cwd()
-    for path in skeleton.write(root, name, with_source=with_source):
+    for path in skeleton.create_study(root, name, with_source=with_source):
         click.echo(f"{path}: written")
     click.echo(skeleton.next_step(root, name, with_source=with_source))
 
 
 @command.command("list")
-@click.option("--names", is_flag=True, help="Only the names of the configured studies, in their order.")
-def list_command(*, names: bool) -> None:
+@click.option("--names", is_flag=True, help="Print only the names of the configured studies.")
+def list_studies(*, names: bool) -> None:
     """List all studies with cells, drives, claims and files."""
     from iopatterns.configuration import study_files
     from iopatterns.workflow import studies, study_package
 
     root = Path.cwd()
     if names:
-        click.echo("\n".join(study_package.configured(root)))
+        click.echo("\n".join(study_package.configured_studies(root)))
         return
-    click.echo("\n".join(studies.overview(root, study) for study in study_files.studies(root)))
+    click.echo("\n".join(studies.study_overview(root, study) for study in study_files.study_names(root)))
 
 
-@command.command()
+@command.command("check")
 @click.argument("names", metavar="[NAME]...", nargs=-1, type=StudyName())
-def check(names: tuple[str, ...]) -> None:
+def check_studies(names: tuple[str, ...]) -> None:
     """Check studies, by default all of them.
 
     A run and `snakemake -n` check the configured studies in the same way.
@@ -59,42 +60,40 @@ def check(names: tuple[str, ...]) -> None:
 
     root = Path.cwd()
     failed = False
-    for name in names or study_files.studies(root):
+    for name in names or study_files.study_names(root):
         study_package.require_study(root, name)
-        if problems := studies.problems(root, name):
+        if problems := studies.study_problems(root, name):
             click.echo("\n".join(problems), err=True)
             failed = True
         else:
-            click.echo(f"{name}: no mistake found; {studies.extent(root, name)}")
+            click.echo(f"{name}: no mistakes found; {studies.study_extent(root, name)}")
     if failed:
         sys.exit(2)
 
 
-@command.command()
+@command.command("pack")
 @click.argument("name", type=StudyName())
-@click.option("--output", type=FILE, help="File to write. Default: NAME.tar.xz.")
+@click.option("--output", type=FILE_PATH, help="File to write.  [default: NAME.tar.xz]")
 @click.option("--with-raw", is_flag=True, help="Include the raw files of simulated drives.")
-def pack(name: str, output: Path | None, *, with_raw: bool) -> None:
+def pack_command(name: str, output: Path | None, *, with_raw: bool) -> None:
     """Pack a study into one file."""
     from iopatterns.workflow import study_package
 
-    made = study_package.pack(Path.cwd(), name, output or Path(f"{name}.tar.xz"), with_raw=with_raw)
+    made = study_package.pack_study(Path.cwd(), name, output or Path(f"{name}.tar.xz"), with_raw=with_raw)
     click.echo(f"{made.output}: {len(made.paths)} files, SHA-256 {made.sha256}")
     for drive in made.left_out:
-        click.echo(
-            f"Raw files of {drive} are left out, for it is a real drive: `iopatterns archive {drive}` packs them."
-        )
+        click.echo(f"Raw files of the real drive {drive} are not included. `iopatterns archive {drive}` packs them.")
     click.echo(f"Add it to another project: iopatterns study add {made.output}")
 
 
-@command.command()
+@command.command("add")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--yes", is_flag=True, help="Go on without asking.")
-def add(file: Path, *, yes: bool) -> None:
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+def add_study(file: Path, *, yes: bool) -> None:
     """Add a packed study to the project.
 
-    FILE is a package that `iopatterns study pack` made. The command verifies the SHA-256 sums and paths of the
-    package, shows the files to write, and asks. No file is replaced. The name of the study is added to
+    FILE is a package that `iopatterns study pack` has written. The command verifies the SHA-256 sums and paths of the
+    package, shows the files to write, and asks for confirmation. No file is replaced. The name of the study is added to
     config/config.yaml, and new references to paper/references.yml. A study contains code: add it only if you trust its
     author.
     """
@@ -111,12 +110,15 @@ def add(file: Path, *, yes: bool) -> None:
     click.echo(f"Added. `iopatterns study check {study}` checks it, `snakemake -n` prints what would run.")
 
 
-@command.command()
+@command.command("remove")
 @click.argument("name", type=StudyName())
-@click.option("--yes", is_flag=True, help="Go on without asking.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--keep-raw", is_flag=True, help="Keep the raw files.")
-def remove(name: str, *, yes: bool, keep_raw: bool) -> None:
-    """Remove a study with its results and raw files."""
+def remove_study(name: str, *, yes: bool, keep_raw: bool) -> None:
+    """Remove a study with its results and raw files.
+
+    The command lists the files and asks for confirmation.
+    """
     from iopatterns.workflow import study_package
 
     removal = study_package.Removal.of(Path.cwd(), name, keep_raw=keep_raw)

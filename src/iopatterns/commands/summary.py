@@ -1,27 +1,25 @@
-"""`iopatterns summary`."""
+"""The command `iopatterns summary`."""
 
 import sys
 from pathlib import Path
 
 import click
 
-from iopatterns.commands.arguments import RESULTS
+from iopatterns.commands.arguments import RESULTS_OPTION
 
 
 @click.command()
 @click.option("--since", type=float, metavar="SECONDS", help="Start of the run, in seconds since the epoch.")
-@RESULTS
-def command(since: float | None, results: str | None) -> None:
+@RESULTS_OPTION
+def command(since: float | None, results: str) -> None:
     """Summarise the results, and compare them with the manifest.
 
     The exit status is 1 if a result differs from the committed manifest.
     """
-    from iopatterns.configuration import config
-    from iopatterns.workflow.summary import compare, summarise
+    from iopatterns.workflow.summary import compare_with_manifest, run_summary
 
-    results = results or config.results_folder(Path.cwd())
-    click.echo(summarise(Path.cwd(), since, results))
-    same, text = compare(Path.cwd(), results)
+    click.echo(run_summary(Path.cwd(), since, results))
+    same, text = compare_with_manifest(Path.cwd(), results)
     click.echo(text)
     if not same:
         sys.exit(1)

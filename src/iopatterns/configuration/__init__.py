@@ -1,1 +1,1 @@
-"""What is asked for: the configuration, checked, and the grids of studies, expanded to cells."""
+"""The configuration of the project, and the expansion of grids to cells."""

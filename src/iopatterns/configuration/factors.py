@@ -1,54 +1,69 @@
-"""The factors of studies, declared once: what each is, which levels it has, and how they are read, named and printed.
+"""The table of factors: the fio options and settings that studies vary.
 
-The schemas of config/, fio's command line, the names of cells, the columns of measurements, and what claims and
-published values may name follow from the table here. To add a factor, add a line.
+The schemas of config/, the command line of fio, the names of cells, the columns of measurements, and the names valid in
+claims and published values follow from this table. To add a factor, add an entry.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from numbers import Real  # which NumPy's numbers are too
+from numbers import Real  # includes the numbers of NumPy
 from typing import Any, Literal
 
 from iopatterns.base import engines, schedulers, units
 from iopatterns.base.errors import IoPatternsError
 
-Kind = Literal["number", "percent", "size", "signed size", "duration", "path", "text"]
+LevelKind = Literal["number", "percent", "size", "signed size", "duration", "path", "text"]
 
 
 class FactorError(IoPatternsError):
-    """No factor has the name that a claim or a published value gives."""
+    """The error raised if a claim or a published value names an unknown factor."""
 
 
-class Role(Enum):
-    """What a factor is, which says who makes a level of it so."""
+class FactorRole(Enum):
+    """The part of a measurement that a factor belongs to.
+
+    It determines how a level is applied.
+    """
 
     DRIVE = "the drive itself"
-    FIO = "fio option"  # given to fio as it stands
-    OURS = "fio option made here"  # `fio.command` and `iologs` say what fio gets in its place
+    FIO = "fio option"  # passed to fio unchanged
+    OURS = "fio option made here"  # replaced by other options of fio, see `fio.fio_command_line` and `iologs`
     MODE_PAGE = "bit of the caching mode page"
     LOOK_AHEAD = "look-ahead of a SATA disk"
     QUEUE = "attribute of the kernel's queue"
 
 
-OPTIONS = frozenset({Role.FIO, Role.OURS})
-SETTINGS = frozenset({Role.MODE_PAGE, Role.LOOK_AHEAD, Role.QUEUE})
+OPTION_ROLES = frozenset({FactorRole.FIO, FactorRole.OURS})
+SETTING_ROLES = frozenset({FactorRole.MODE_PAGE, FactorRole.LOOK_AHEAD, FactorRole.QUEUE})
 
 
 @dataclass(frozen=True)
 class Factor:
     """A factor of a grid.
 
-    ``choices`` are its levels where they are closed; ``least`` and ``most`` bound numbers. ``tag`` stands before a
-    level in a cell's name; an option without one (None) is in the cell's hash alone. ``hint`` words the valid levels
-    for messages, ``label`` names the factor on axes and in tables, ``phrase`` a level of it in sentences; where nothing
-    is given, each follows from the rest. ``about`` explains what name and hint do not. Settings are set in the order
-    of their ``turn``, then by name; ``shared`` ones may be set on a disk that serves others too, that under a `file`.
+    Attributes that are empty in the table are derived from the others.
+
+    Attributes:
+        name: The name of the factor.
+        role: The part of a measurement that it belongs to.
+        kind: The kind of its levels.
+        choices: The valid levels, if they are a closed set.
+        least: The smallest valid number.
+        most: The greatest valid number.
+        tag: The text before a level in the name of a cell; None for an option that is only in the hash of the cell.
+        hint: The valid levels in words, for messages.
+        about: An explanation beyond name and hint.
+        label: The name of the factor on axes and in tables.
+        phrase: A template for a level in sentences.
+        column: The column of measurements that contains the factor.
+        turn: The position of a setting in the order in which settings are applied. Equal positions are ordered by name.
+        shared: Whether the setting may be changed on a disk that also serves others, such as the disk under a ``file``.
     """
 
     name: str
-    role: Role
-    kind: Kind = "number"
+    role: FactorRole
+    kind: LevelKind = "number"
     choices: tuple[int | str, ...] = ()
     least: int | None = None
     most: int | None = None
@@ -62,12 +77,12 @@ class Factor:
     shared: bool = False
 
     def __post_init__(self) -> None:
-        """Derive what the declaration does not give."""
+        """Derive the attributes that are empty."""
         derived = {
             "hint": self._hint(),
             "label": self.name if self.name.isupper() else self.name.replace("_", " ").capitalize(),
             "phrase": f"{self.name} {{}}",
-            "column": setting_column(self.name) if self.role in SETTINGS else self.name,
+            "column": setting_column(self.name) if self.role in SETTING_ROLES else self.name,
         }
         for name, value in derived.items():
             if not getattr(self, name):
@@ -82,67 +97,64 @@ class Factor:
 
     @property
     def is_text(self) -> bool:
-        """Whether its levels are names, with which nothing can be computed."""
+        """Whether levels are names or paths, as opposed to numbers."""
         return self.kind in {"text", "path"}
 
     @property
     def unit(self) -> str | None:
-        """How a level that is written as text is read, see `units.read`."""
+        """The key of `units.READERS` for levels that are written as text.
+
+        It is None if text is not converted.
+        """
         return self.kind if self.kind in units.READERS else None
 
     def read(self, level: Any) -> Any:
-        """Return a level as specifications and executions have it: ``'4k'`` is 4096 bytes, ``'1 ms'`` 1000 µs.
+        """Return a level in canonical form: ``'4k'`` is 4096 bytes, ``'1 ms'`` is 1000 µs.
 
-        Raises ValueError for text that is no such size or duration.
+        Raises:
+            ValueError: The level is text, and not a valid size or duration.
         """
-        return units.read(level, self.unit) if isinstance(level, str) else level
+        return units.canonical_value(level, self.unit) if isinstance(level, str) else level
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of a level as a study's file has it, with the keywords of ours that `config` reads."""
-        found: dict[str, Any] = {}
+        """Return the JSON schema of a level in a study.
+
+        `yaml_schema` interprets the keywords ``x-unit`` and ``x-hint``.
+        """
         if self.choices:
-            found["enum"] = list(self.choices)
+            found: dict[str, Any] = {"enum": list(self.choices)}
         elif self.kind in {"size", "signed size"}:
-            found["type"] = ["string", "integer"]
+            found = {"type": ["string", "integer"]}
         elif self.kind in {"number", "percent"}:
-            found["type"] = "integer"
+            found = {"type": "integer"}
         else:
-            found["type"] = "string"
-        if found.get("type") == "string" and self.unit != "duration":
-            found["minLength"] = 1
+            found = {"type": "string"} if self.kind == "duration" else {"type": "string", "minLength": 1}
         bounds = {"minimum": self.least, "maximum": self.most, "x-unit": self.unit}
         return {**found, **{key: bound for key, bound in bounds.items() if bound is not None}, "x-hint": self.hint}
 
 
 def setting_column(name: str) -> str:
-    """Return the column of the executions that holds a setting of the drive."""
+    """Return the column of measurements that contains a setting of the drive."""
     return f"set_{name}"
 
 
 _PATTERNS = ("read", "randread", "write", "randwrite", "readwrite", "randrw")
 _REPLAYS = ("write-read", "read-write", "read-read", "write-write")
-# As in `calls.stand_ins`, which takes half a second to import
+# the names of `calls.stand_ins`, which takes half a second to import
 _STAND_INS = ("LANL-64KB", "LANL-1024KB", "Sandia-alegra", "Sandia-cth", "Sandia-s3d", "web-server")
 _SWITCH = (0, 1)
 _PERCENT: dict[str, Any] = {"kind": "percent", "least": 0, "most": 100}
 
-# The order is that in which messages list them.
+_FIO, _OURS, _PAGE, _QUEUE = FactorRole.FIO, FactorRole.OURS, FactorRole.MODE_PAGE, FactorRole.QUEUE
+
+# in the order in which messages list the factors
 _TABLE = (
-    Factor("drive", Role.DRIVE, "text", phrase="{}", hint="a drive, by its name"),
+    Factor("drive", FactorRole.DRIVE, "text", phrase="{}", hint="a drive, by its name"),
     # ---- fio options
-    Factor(
-        "rw",
-        Role.FIO,
-        "text",
-        _PATTERNS,
-        tag="",
-        label="Workload",
-        phrase="{}",
-        about="access pattern and direction",
-    ),
+    Factor("rw", _FIO, "text", _PATTERNS, tag="", label="Workload", phrase="{}", about="access pattern and direction"),
     Factor(
         "bs",
-        Role.FIO,
+        _FIO,
         "size",
         least=1,
         tag="",
@@ -151,40 +163,41 @@ _TABLE = (
         column="bs_bytes",
         hint="a block size such as 4k, 28k or 1m (powers of two)",
     ),
-    Factor("rwmixread", Role.FIO, **_PERCENT, tag="mix", label="Share of reads"),
+    Factor("rwmixread", _FIO, **_PERCENT, tag="mix", label="Share of reads"),
     Factor(
         "ioengine",
-        Role.FIO,
+        _FIO,
         "text",
-        (*engines.SYNCHRONOUS, *engines.ASYNCHRONOUS),
-        about="how fio issues I/O; synchronous engines keep one request per job in flight whatever iodepth says",
+        (*engines.SYNCHRONOUS_ENGINES, *engines.ASYNCHRONOUS_ENGINES),
+        about="how fio issues I/O; synchronous engines have one outstanding request per job, whatever iodepth is",
     ),
-    Factor("iodepth", Role.FIO, least=1, most=65536, tag="q", label="I/O depth"),
-    Factor("numjobs", Role.FIO, least=1, most=1024, tag="j", label="Number of jobs", phrase="{} jobs"),
-    Factor("group_reporting", Role.FIO, choices=_SWITCH),
-    Factor("direct", Role.FIO, choices=_SWITCH, hint="1 (O_DIRECT, past the page cache) or 0"),
+    Factor("iodepth", _FIO, least=1, most=65536, tag="q", label="I/O depth"),
+    Factor("numjobs", _FIO, least=1, most=1024, tag="j", label="Number of jobs", phrase="{} jobs"),
+    Factor("group_reporting", _FIO, choices=_SWITCH),
+    Factor("direct", _FIO, choices=_SWITCH, hint="1 (O_DIRECT, past the page cache) or 0"),
     Factor(
         "size",
-        Role.FIO,
+        _FIO,
         "size",
         least=1,
         tag="size",
         label="Target size",
         hint="a size such as 8 MiB, up to file_size",
-        about="the first part of the file that is used, in place of all of it",
+        about="the part of the file that is used, from its beginning; by default the whole file",
     ),
     Factor(
         "offset",
-        Role.FIO,
+        _FIO,
         "size",
         least=0,
         tag="off",
         hint="a size such as 512 or 1 MiB",
-        about="where the part that is used begins; without `size`, what lies behind it is used, in whole MiB",
+        about="the beginning of the part of the file that is used; without `size`, the part extends to the end of the"
+        " file, in whole MiB",
     ),
     Factor(
         "offset_increment",
-        Role.FIO,
+        _FIO,
         "size",
         least=0,
         tag="inc",
@@ -193,160 +206,152 @@ _TABLE = (
     ),
     Factor(
         "skip",
-        Role.OURS,
+        _OURS,
         "signed size",
         tag="skip",
         label="Gap",
         hint="a size, also a negative one, such as 4k or -8k",
-        about="bytes from the end of a sequential request to the next (fio's rw=read:SKIP); of 4k requests, 4k leaves"
-        " gaps, -4k stays in place, -8k goes backwards",
+        about="bytes from the end of a sequential request to the next (rw=read:SKIP in fio); with requests of 4k, 4k"
+        " leaves gaps, -4k repeats the same block, -8k goes backwards",
     ),
     Factor(
         "partitions",
-        Role.OURS,
+        _OURS,
         least=1,
         most=65536,
         tag="parts",
-        about="one job reads or writes in so many equal parts of the file in turn, sequentially in each (a replay made"
-        " for the cell)",
+        about="number of equal parts of the file that one job accesses in turn, sequentially in each (a replay"
+        " generated for the cell)",
     ),
     Factor(
         "replay",
-        Role.OURS,
+        _OURS,
         "text",
         _REPLAYS,
         tag="",
-        about="requests at random, then the same ones again in the same order, in these directions, over and over (a"
-        " replay made for the cell)",
+        about="random requests, then the same requests again in the same order, in these directions, repeatedly (a"
+        " replay generated for the cell)",
     ),
     Factor(
         "read_iolog",
-        Role.OURS,
+        _OURS,
         "path",
         tag="log",
         label="Log replayed",
-        hint="the path of a log of fio's, version 2 or 3, such as data/traces/x.iolog",
-        about="a log of fio's own format that is replayed on the drive, whatever file it names; `rw` and `bs` of the"
-        " cell then say what it does",
+        hint="the path of an I/O log of fio, version 2 or 3, such as data/traces/x.iolog",
+        about="an I/O log in the format of fio, which is replayed on the drive, whatever file it names; `rw` and `bs`"
+        " of the cell then describe the log",
     ),
     Factor(
         "stand_in",
-        Role.OURS,
+        _OURS,
         "text",
         _STAND_INS,
         tag="",
         label="Stand-in",
-        about="the first process of a stand-in for an application's trace, replayed on the bare drive without its"
-        " pauses, its files one after another (a replay made for the cell)",
+        about="the first process of a synthetic trace of an application, replayed on the bare drive without pauses, its"
+        " files one after another (a replay generated for the cell)",
     ),
     Factor(
         "trace",
-        Role.OURS,
+        _OURS,
         "text",
         tag="",
         label="Trace",
-        hint="the name of a trace of yours, as config/config.yaml has it under traces",
-        about="one process of a trace of calls, replayed on the bare drive without its pauses, its files one after"
-        " another; `rw` and `bs` of the cell then say what it does; `traces` in place of a list stands for all",
+        hint="the name of a trace under traces in config/config.yaml",
+        about="one process of a trace of system calls, replayed on the bare drive without pauses, its files one after"
+        " another; `rw` and `bs` of the cell then describe it; `traces` instead of a list stands for all traces",
     ),
     Factor(
         "replay_no_stall",
-        Role.FIO,
+        _FIO,
         choices=_SWITCH,
         tag="nostall",
-        hint="0 (a log's requests at their times) or 1 (each as soon as the one before is over)",
+        hint="0 (requests of a log at their times) or 1 (each request as soon as the previous one is complete)",
     ),
-    Factor("blockalign", Role.FIO, "size", least=1, tag="align", label="Alignment", hint="a size such as 512 or 4k"),
-    Factor("percentage_random", Role.FIO, **_PERCENT, tag="rnd", label="Share of random requests"),
-    Factor("random_distribution", Role.FIO, "text", tag="", hint="random, zipf:1.2, pareto:0.3, normal:10 …"),
-    Factor("norandommap", Role.FIO, choices=_SWITCH),
-    Factor("thinktime", Role.FIO, "duration", tag="think", label="Pause", hint="a duration such as 100 us or 2 ms"),
-    Factor("thinktime_blocks", Role.FIO, least=1, tag="burst", label="Requests in a burst"),
+    Factor("blockalign", _FIO, "size", least=1, tag="align", label="Alignment", hint="a size such as 512 or 4k"),
+    Factor("percentage_random", _FIO, **_PERCENT, tag="rnd", label="Share of random requests"),
+    Factor("random_distribution", _FIO, "text", tag="", hint="random, zipf:1.2, pareto:0.3, normal:10 …"),
+    Factor("norandommap", _FIO, choices=_SWITCH),
+    Factor("thinktime", _FIO, "duration", tag="think", label="Pause", hint="a duration such as 100 us or 2 ms"),
+    Factor("thinktime_blocks", _FIO, least=1, tag="burst", label="Requests in a burst"),
     Factor(
         "ramp_time",
-        Role.OURS,
+        _OURS,
         "duration",
         tag="ramp",
         label="Time before counting",
         hint="a duration such as 500 ms or 10 s",
-        about="how long the workload runs in each execution before fio counts, so that what is counted is no filling of"
-        " caches",
+        about="for how long the workload runs in each repetition before fio measures, so that caches are full",
     ),
     Factor(
         "log_hist_msec",
-        Role.OURS,
+        _OURS,
         least=10,
         hint="a whole number of milliseconds from 10",
-        about="how often fio logs which latencies the requests had since; the log lies beside the raw file",
+        about="interval at which fio logs a histogram of latencies; the log is beside the raw file",
     ),
     Factor(
         "iopsavgtime",
-        Role.OURS,
+        _OURS,
         least=1,
         hint="a whole number of milliseconds",
-        about="over how long fio takes each rate of which it tells least, most, mean and deviation, in place of a fifth"
-        " of the execution; steady state is told by these",
+        about="interval of each rate for which fio reports minimum, maximum, mean and standard deviation; by default a"
+        " fifth of the repetition; steady state is determined from these rates",
     ),
-    Factor("rate_iops", Role.FIO, least=1, tag="rate", hint="I/Os per second"),
-    Factor("fsync", Role.FIO, least=0, tag="fsync", hint="a number of writes; 0 for never"),
-    Factor("fdatasync", Role.FIO, least=0, tag="fdatasync", hint="a number of writes; 0 for never"),
+    Factor("rate_iops", _FIO, least=1, tag="rate", hint="I/Os per second"),
+    Factor("fsync", _FIO, least=0, tag="fsync", hint="a number of writes; 0 for never"),
+    Factor("fdatasync", _FIO, least=0, tag="fdatasync", hint="a number of writes; 0 for never"),
     # ---- Settings of the drive
-    Factor("RCD", Role.MODE_PAGE, choices=_SWITCH, tag="rcd", hint="0 or 1 (read cache disable, caching mode page)"),
+    Factor("RCD", _PAGE, choices=_SWITCH, tag="rcd", hint="0 or 1 (read cache disable, caching mode page)"),
     Factor(
         "WCE",
-        Role.MODE_PAGE,
+        _PAGE,
         choices=_SWITCH,
         tag="wce",
-        hint="0 or 1 (write cache enable, caching mode page; of NVMe disks the volatile write cache)",
+        hint="0 or 1 (write cache enable, caching mode page; for NVMe disks the volatile write cache)",
     ),
-    Factor(
-        "FSW", Role.MODE_PAGE, choices=_SWITCH, tag="fsw", hint="0 or 1 (force sequential write, caching mode page)"
-    ),
-    Factor("DRA", Role.MODE_PAGE, choices=_SWITCH, tag="dra", hint="0 or 1 (disable read ahead, caching mode page)"),
+    Factor("FSW", _PAGE, choices=_SWITCH, tag="fsw", hint="0 or 1 (force sequential write, caching mode page)"),
+    Factor("DRA", _PAGE, choices=_SWITCH, tag="dra", hint="0 or 1 (disable read ahead, caching mode page)"),
     Factor(
         "look_ahead",
-        Role.LOOK_AHEAD,
+        FactorRole.LOOK_AHEAD,
         choices=_SWITCH,
         tag="la",
-        hint="0 or 1 (read look-ahead of SATA disks, as hdparm -A sets it; of SCSI disks see DRA)",
+        hint="0 or 1 (read look-ahead of SATA disks, as set by hdparm -A; for SCSI disks see DRA)",
     ),
     Factor(
         "read_ahead_kb",
-        Role.QUEUE,
+        _QUEUE,
         least=0,
         tag="ra",
         shared=True,
-        hint="KiB that the kernel reads ahead, from 0; of no effect on direct I/O",
+        hint="KiB that the kernel reads ahead, from 0; without effect on direct I/O",
     ),
     Factor(
-        "nr_requests",
-        Role.QUEUE,
-        least=1,
-        tag="nr",
-        shared=True,
-        hint="requests that the kernel's queue holds, from 1",
+        "nr_requests", _QUEUE, least=1, tag="nr", shared=True, hint="capacity of the kernel's queue in requests, from 1"
     ),
     Factor(
         "write_cache",
-        Role.QUEUE,
+        _QUEUE,
         "text",
         ("write back", "write through"),
         tag="",
-        hint="write back (flushes are sent) or write through (they are not)",
-        about="whether the kernel takes the disk to have a write cache, and sends flushes to it; WCE sets the"
-        " disk's own",
+        hint="write back (the kernel sends flushes) or write through (it does not)",
+        about="whether the kernel assumes that the disk has a write cache, and sends flushes; WCE sets the cache of the"
+        " disk itself",
         turn=2,  # after WCE, which changes it
     ),
     Factor(
         "scheduler",
-        Role.QUEUE,
+        _QUEUE,
         "text",
-        schedulers.OLDER,
+        schedulers.LEGACY_SCHEDULERS,
         tag="",
         phrase="{}",
-        about="the I/O scheduler of the kernel's block layer; of today's kernels, mq-deadline stands for deadline and"
-        " bfq for cfq",
-        turn=0,  # it brings values of its own for others
+        about="the I/O scheduler of the kernel's block layer; modern kernels use mq-deadline instead of deadline and"
+        " bfq instead of cfq",
+        turn=0,  # it changes other settings
         shared=True,
     ),
 )
@@ -355,58 +360,69 @@ FACTORS: Mapping[str, Factor] = {factor.name: factor for factor in _TABLE}
 _BY_COLUMN = {factor.column: factor for factor in _TABLE}
 
 
-def names(*roles: Role) -> tuple[str, ...]:
-    """Return the names of the factors of some roles, in the order of the table."""
+def factor_names(*roles: FactorRole) -> tuple[str, ...]:
+    """Return the names of the factors with the given roles, in the order of the table."""
     return tuple(factor.name for factor in _TABLE if factor.role in roles)
 
 
-def get(name: str) -> Factor:
-    """Return the factor of that name. Raises FactorError, which names the nearest."""
-    return _known(name, FACTORS, "factor")
+def find_factor(name: str) -> Factor:
+    """Return the factor with a name.
+
+    Raises:
+        FactorError: There is no such factor. The message suggests the nearest name.
+    """
+    return _find(name, FACTORS, "factor")
 
 
-def get_setting(name: str) -> Factor:
-    """Return the setting of a drive of that name. Raises FactorError, which names the nearest."""
-    return _known(name, names(*SETTINGS), "setting")
+def find_setting(name: str) -> Factor:
+    """Return the drive setting with a name.
+
+    Raises:
+        FactorError: There is no such setting. The message suggests the nearest name.
+    """
+    return _find(name, factor_names(*SETTING_ROLES), "setting")
 
 
-def _known(name: str, known: Collection[str], what: str) -> Factor:
-    if name not in known:
-        raise FactorError(f"there is no {what} '{name}'; {_nearest(name, known)}")
-    return FACTORS[name]
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
+def _find(name: str, known: Collection[str], what: str) -> Factor:
+    if name in known:
+        return FACTORS[name]
     from difflib import get_close_matches  # only after a mistake
 
-    by_small_letters = {each.lower(): each for each in known}
-    near = get_close_matches(name.lower(), by_small_letters, n=1)
-    return (
-        f"did you mean '{by_small_letters[near[0]]}'?" if near else f"valid are {', '.join(by_small_letters.values())}"
-    )
+    by_lower_case = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower(), by_lower_case, n=1)
+    hint = f"did you mean '{by_lower_case[near[0]]}'?" if near else f"valid are {', '.join(known)}"
+    raise FactorError(f"there is no {what} '{name}'; {hint}")
 
 
 def column_of(name: str) -> str:
-    """Return the column of the executions that holds a factor: bs is bs_bytes, DRA is set_DRA. Raises FactorError."""
-    return get(name).column
+    """Return the column of measurements that contains a factor.
+
+    Examples are bs_bytes for bs, and set_DRA for DRA.
+
+    Raises:
+        FactorError: There is no such factor.
+    """
+    return find_factor(name).column
 
 
-def in_turn(settings: Iterable[str]) -> list[str]:
-    """Return settings in the order in which they are set.
+def in_setting_order(settings: Iterable[str]) -> list[str]:
+    """Return settings in the order in which they are applied.
 
-    The scheduler comes first, because it changes nr_requests. WCE comes before the kernel's view of the write cache,
-    which follows WCE.
+    The scheduler comes first, because it changes nr_requests. WCE comes before write_cache, the kernel's view of the
+    write cache, because the latter follows WCE.
     """
     return sorted(settings, key=lambda name: (FACTORS[name].turn, name))
 
 
-def definitions() -> dict[str, Any]:
-    """Return what the schemas of config/ say about factors, for their ``$defs``.
+def factor_definitions() -> dict[str, Any]:
+    """Return the ``$defs`` about factors for the schemas of config/.
 
-    ``options`` and ``settings``, with a level each; ``factors``, all of these with a list of levels; ``tune``, a list
-    of settings.
+    Keys: ``options`` and ``settings``, each with a level; ``factors``, options and settings with a list of levels; and
+    ``tune``, a list of settings.
     """
-    options, settings = ({name: FACTORS[name].schema() for name in names(*roles)} for roles in (OPTIONS, SETTINGS))
+    options, settings = (
+        {name: FACTORS[name].schema() for name in factor_names(*roles)} for roles in (OPTION_ROLES, SETTING_ROLES)
+    )
     return {
         "options": _closed(options),
         "settings": _closed(settings),
@@ -425,36 +441,43 @@ def _levels(level: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tune() -> dict[str, Any]:
-    of_the_queue = in_turn(names(Role.QUEUE))
-    of_the_disk = names(Role.MODE_PAGE, Role.LOOK_AHEAD)
-    known = [*of_the_queue, *of_the_disk]
+    queue_settings = in_setting_order(factor_names(FactorRole.QUEUE))
+    disk_settings = factor_names(FactorRole.MODE_PAGE, FactorRole.LOOK_AHEAD)
+    known = [*queue_settings, *disk_settings]
     shared = [name for name in known if FACTORS[name].shared]
     hint = (
-        f"settings that a study may change and puts back, as root: of a disk [{', '.join(known)}], of the disk under a"
-        f" `file` [{', '.join(shared)}]"
+        f"settings that a study may change and then restores, as root: of a disk [{', '.join(known)}], of the disk"
+        f" under a `file` [{', '.join(shared)}]"
     )
     return {"type": "array", "uniqueItems": True, "items": {"enum": known}, "x-hint": hint}
 
 
-# ---- As tables and axes print them
+# ---- Levels in tables and on axes
 
 
 @dataclass(frozen=True)
-class Scale:
-    """A factor's levels as they are printed: ``label`` with the unit in it, and the text of each level."""
+class LevelScale:
+    """The levels of a factor in the form of tables and axes.
+
+    Attributes:
+        label: The name of the factor, with the unit.
+        texts: The text of each level, in this unit.
+    """
 
     label: str
     texts: Mapping[Hashable, str]
 
 
-def scale(column: str, levels: Iterable[Any]) -> Scale:
-    """Return how the levels of a factor are printed, in one unit that makes the numbers short.
+def level_scale(column: str, levels: Iterable[Any]) -> LevelScale:
+    """Return the levels of a factor in one unit that makes the numbers short.
 
-    ``column`` is that of the executions; sizes are bytes there, durations microseconds. A column that is no factor's is
-    printed under its own name, its levels as they are.
+    Args:
+        column: The column of measurements. Sizes in it are bytes, durations microseconds. The label of an unknown
+            column is its name.
+        levels: The levels.
     """
     wanted = list(dict.fromkeys(levels))
-    factor = _BY_COLUMN.get(column) or Factor(column.removeprefix("set_"), Role.FIO)
+    factor = _BY_COLUMN.get(column) or Factor(column.removeprefix("set_"), FactorRole.FIO)
     numbers = [abs(float(level)) for level in wanted if isinstance(level, Real)]
     largest = max(numbers, default=0.0)
     unit, divisor = "", 1
@@ -465,7 +488,7 @@ def scale(column: str, levels: Iterable[Any]) -> Scale:
     elif factor.kind == "duration":
         unit, divisor = ("s", 10**6) if largest > 10**7 else ("ms", 10**3) if largest >= 10**3 else ("µs", 1)
     texts = {level: _text(level, divisor) for level in wanted}
-    return Scale(f"{factor.label} ({unit})" if unit else factor.label, texts)
+    return LevelScale(f"{factor.label} ({unit})" if unit else factor.label, texts)
 
 
 def _text(level: Any, divisor: int) -> str:

@@ -1,38 +1,44 @@
-"""Expands a study's factors and levels into cells with readable, hashed names. Pure: no files, no clock, no chance."""
+"""Expansion of the grid of a study to cells with readable, hashed names."""
 
 import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from iopatterns.base import engines, files, units, yaml_schema
 from iopatterns.configuration import config, drive_entries, kinds, study_check
-from iopatterns.configuration.factors import FACTORS, OPTIONS, SETTINGS, names
+from iopatterns.configuration.factors import FACTORS, OPTION_ROLES, SETTING_ROLES, factor_names
 from iopatterns.raw import cells, records
 
-# Raise it when the measuring code changes what fio is asked to do in a way that the specification does not show:
-# every cell then gets a new hash, and is measured again.
+# Increment it when fio is called in another way that the specification does not show. Every cell then gets a new hash,
+# and is measured again.
 PROTOCOL = 2
 
 _MIB = 2**20
 
-# What an entry of drives.yaml says and no measurement depends on: a note, its host, what may be set, consent
-_ABOUT_A_DRIVE = frozenset({"description", "host", "tune", "destroy", "expendable"})
+# Keys of config/drives.yaml that no measurement depends on: note, host, settable settings, consent
+_WITHOUT_EFFECT = frozenset({"description", "host", "tune", "destroy", "expendable"})
 
 
 class GridError(yaml_schema.ConfigError):
-    """A study's grid cannot be expanded; the message names the study file and the place."""
+    """The error raised for a grid that cannot be expanded.
+
+    The message names file and place.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of a study's grid.
+    """One configuration of a study: a drive, its settings and a workload.
 
-    ``specification`` holds all that can change what is measured, in canonical units, and nothing else; ``name`` is a
-    function of it alone: readable factors, then the first eight digits of its SHA-256. ``experiments`` are those of the
-    study that ask for this point, in the order of the file; one or more.
+    Attributes:
+        study: The name of the study.
+        drive: The name of the drive.
+        name: The readable levels, followed by the first eight digits of the SHA-256 sum of the specification.
+        specification: Everything that can change what is measured, in canonical units, and nothing else.
+        experiments: The experiments of the study that contain the cell, in the order of the file; at least one.
     """
 
     study: str
@@ -43,20 +49,22 @@ class Cell:
 
     @property
     def folder(self) -> str:
-        """Where the raw files of this cell lie, below the raw folder."""
+        """The folder of the raw files of this cell, relative to the raw folder."""
         return f"{self.drive}/{self.study}/{self.name}"
 
 
-def expand(conf: config.Config, study: str) -> Iterator[Cell]:
-    """Yield the cells of a study on all drives of the configuration, each cell once, in the order of the file.
+def expand_grid(conf: config.Config, study: str) -> Iterator[Cell]:
+    """Yield the cells of a study on all configured drives, in the order of the file.
 
-    Two experiments of a study may hold the same point: it is measured once. Raises GridError when an experiment
-    leaves out what every cell needs, or asks for what cannot be done or has no effect. The cells of an archived drive
-    are those of its archive that an experiment of the study asks for; GridError where one of them holds too few
-    executions, and where there is none of any study.
+    A cell that several experiments contain is yielded once. The cells of an archived drive are those in its archive
+    that belong to an experiment of the study.
+
+    Raises:
+        GridError: An experiment lacks a required option, cannot be measured or has an option without effect; or an
+            archive has no suitable cell, or too few repetitions of one.
     """
     file = f"{config.STUDIES_FOLDER}/{study}.yaml"
-    if problems := list(study_check.problems_of_outputs(conf, study)):
+    if problems := list(study_check.output_problems(conf, study)):
         raise GridError("\n".join(problems))
     tags = _Tags()
     for drive, settings in conf.drives.items():
@@ -64,88 +72,124 @@ def expand(conf: config.Config, study: str) -> Iterator[Cell]:
             yield from _archived(conf, study, drive, settings)
             continue
         found: dict[str, tuple[str, records.Specification, list[str]]] = {}
-        for experiment, point, part, drive_settings, replay in _points(conf, study, drive):
-            # a replay ends with its trace, and uses as much of the drive as that
-            runtime_ms = 0 if replay else config.runtime_ms(conf, study, experiment)
-            file_size_bytes = 0 if replay else conf.file_size_bytes
-            asked = study_check.Point(conf.studies[study], experiment, {**point, **part}, settings, runtime_ms)
-            _check_point(conf, study, asked)
-            specification: records.Specification = {
-                "protocol": PROTOCOL,
-                "runtime_ms": runtime_ms,
-                # each execution finds a simulated drive in the same state
-                "warmup_ms": 0 if kinds.is_simulated(settings) else conf.warmup_ms,
-                "seed": conf.seed,
-                "drive": _measured(conf, drive, settings, file_size_bytes, is_set=bool(drive_settings)),
-                "fio": {**point, **part},
-            }
-            if "read_iolog" in point:
-                specification["iolog"] = {"sha256": conf.iologs[point["read_iolog"]].sha256}
-            if "trace" in point:
-                specification["calls"] = conf.traces[point["trace"]].planned()
-            if replay:
-                specification["replay"] = replay
-            if drive_settings:
-                specification["settings"] = drive_settings
-            digest = cells.digest(specification)
-            name = f"{tags.readable(point, drive_settings)}-{digest[:8]}"
+        for point in _points(conf, study, drive):
+            specification = _specification(conf, study, drive, settings, point)
+            digest = cells.specification_digest(specification)
+            name = f"{tags.readable(point.options, point.settings)}-{digest[:8]}"
             known, _, experiments = found.setdefault(name, (digest, specification, []))
             if known != digest:
-                raise GridError(f"{file}: two cells are both named {name}. Change one level slightly.")
-            if experiment not in experiments:
-                experiments.append(experiment)
+                raise GridError(f"{file}: two cells have the name {name}. Change one level slightly.")
+            if point.experiment not in experiments:
+                experiments.append(point.experiment)
         for name, (_, specification, experiments) in found.items():
             yield Cell(study, drive, name, specification, tuple(experiments))
 
 
-def _measured(
-    conf: config.Config, name: str, entry: kinds.Resolved, file_size_bytes: int, *, is_set: bool
+class _Point(NamedTuple):
+    """A combination of levels on a drive.
+
+    Attributes:
+        experiment: The experiment.
+        options: The fio options in canonical units; for a replay they describe the traced program.
+        size: ``{"size": …}``, the part of the file that a job uses, if it follows from other options.
+        settings: The settings of the drive.
+        replay: The trace that is replayed, instead of running fio.
+    """
+
+    experiment: str
+    options: dict[str, Any]
+    size: dict[str, int]
+    settings: dict[str, Any]
+    replay: records.Replay | None
+
+
+def _specification(
+    conf: config.Config, study: str, drive: str, entry: kinds.ResolvedEntry, point: _Point
+) -> records.Specification:
+    """Return the specification of a cell.
+
+    Raises:
+        GridError: The cell cannot be measured.
+    """
+    options, replay = point.options, point.replay
+    # a replay ends with its trace, and uses as much of the drive as the trace needs
+    runtime_ms = 0 if replay else config.experiment_runtime_ms(conf, study, point.experiment)
+    fio = {**options, **point.size}
+    to_check = study_check.GridPoint(conf.studies[study], point.experiment, fio, entry, runtime_ms)
+    if problem := study_check.find_problem(to_check, conf):
+        place = study_check.place_of_option(conf.root, study, point.experiment, problem.option)
+        raise GridError(f"{place}: {problem.text}")
+    specification: records.Specification = {
+        "protocol": PROTOCOL,
+        "runtime_ms": runtime_ms,
+        # each repetition finds a simulated drive in the same state
+        "warmup_ms": 0 if kinds.is_simulated(entry) else conf.warmup_ms,
+        "seed": conf.seed,
+        "drive": _drive_specification(conf, drive, entry, point),
+        "fio": fio,
+    }
+    if "read_iolog" in options:
+        specification["iolog"] = {"sha256": conf.iologs[options["read_iolog"]].sha256}
+    if "trace" in options:
+        specification["calls"] = conf.traces[options["trace"]].planned()
+    if replay:
+        specification["replay"] = replay
+    if point.settings:
+        specification["settings"] = point.settings
+    return specification
+
+
+def _drive_specification(
+    conf: config.Config, name: str, entry: kinds.ResolvedEntry, point: _Point
 ) -> records.DriveSpecification:
-    """Return a drive as a specification has it; ``is_set``: whether the cell sets anything on it."""
-    about: dict[str, Any] = {key: value for key, value in entry.items() if key not in _ABOUT_A_DRIVE}
-    about |= {"name": name, "file_size_bytes": file_size_bytes}
-    if kinds.of(entry).is_preconditioned and conf.precondition != "none":
-        about["precondition"] = {"mode": conf.precondition, "round_ms": conf.precondition_round_ms}
-    if is_set and kinds.is_real(entry) and "tune" in entry:
-        about["tune"] = entry["tune"]
-    return cast(records.DriveSpecification, about)
+    """Return the part of a specification that describes the drive."""
+    drive: dict[str, Any] = {key: value for key, value in entry.items() if key not in _WITHOUT_EFFECT}
+    drive |= {"name": name, "file_size_bytes": 0 if point.replay else conf.file_size_bytes}
+    if kinds.kind_of(entry).is_preconditioned and conf.precondition != "none":
+        drive["precondition"] = {"mode": conf.precondition, "round_ms": conf.precondition_round_ms}
+    if point.settings and kinds.is_real(entry) and "tune" in entry:
+        drive["tune"] = entry["tune"]
+    return cast(records.DriveSpecification, drive)
 
 
 def repetitions(conf: config.Config, study: str) -> int:
-    """Return how many executions each cell of a study gets: the study's own number, or else config.yaml's."""
+    """Return the number of repetitions of each cell of a study.
+
+    The study may override the number in config.yaml.
+    """
     return conf.studies[study].get("repetitions", conf.repetitions)
 
 
-def drives_of(conf: config.Config, study: str, experiment: str) -> list[str]:
-    """Return the drives of the configuration on which an experiment runs.
+def drives_of_experiment(conf: config.Config, study: str, experiment: str) -> list[str]:
+    """Return the configured drives on which an experiment runs.
 
-    A drive that any study names is one of a source's, and runs in the experiments that name it; one that none names,
-    such as your own, runs in all; a real one in those that are not of twins alone.
+    A drive that any study names belongs to a source, and runs in the experiments that name it. All other drives, such
+    as your own, run in every experiment, except real drives in experiments for simulated drives only.
     """
     named = conf.studies[study]["experiments"][experiment].get("drives", ())
     return [
         drive
         for drive, settings in conf.drives.items()
         if (
-            any(experiment in cell.experiments for cell in _held(conf, study, drive, settings))
+            any(experiment in cell.experiments for cell in _in_archive(conf, study, drive, settings))
             if kinds.is_archived(settings)
             else drive in named
             or (
                 drive not in conf.source_drives
-                and not (_is_of_twins(conf, study, experiment) and kinds.is_real(settings))
+                and not (_is_for_twins(conf, study, experiment) and kinds.is_real(settings))
             )
         )
     ]
 
 
-def _is_of_twins(conf: config.Config, study: str, experiment: str) -> bool:
-    """Return whether no real drive can have an experiment: a replay, or what is about the model of a twin."""
+def _is_for_twins(conf: config.Config, study: str, experiment: str) -> bool:
+    """Return whether an experiment is for simulated drives only, such as a replay."""
     body = conf.studies[study]["experiments"][experiment]
     return "replay" in body or body.get("twins_only", False)
 
 
-def _held(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArchive) -> Iterator[Cell]:
-    """Yield the cells of a study that an archive holds, under the name that its drive has here."""
+def _in_archive(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArchive) -> Iterator[Cell]:
+    """Yield the cells of a study in an archive, with the name of the drive."""
     for cell in entry["contents"].cells:
         experiments = tuple(name for name in cell.experiments if name in conf.studies[study]["experiments"])
         if cell.study == study and experiments:
@@ -153,44 +197,45 @@ def _held(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArch
 
 
 def _archived(conf: config.Config, study: str, drive: str, entry: kinds.ResolvedArchive) -> Iterator[Cell]:
-    """Yield the cells of a study on an archived drive. Raises GridError for one with too few executions."""
-    contents, path = entry["contents"], entry["path"]
-    held = {cell.name: cell.executions for cell in contents.cells if cell.study == study}
+    """Yield the cells of a study on an archived drive.
+
+    Raises:
+        GridError: The archive has no suitable cell, or too few repetitions of a cell.
+    """
+    contents = entry["contents"]
+    available = {cell.name: cell.executions for cell in contents.cells if cell.study == study}
     wanted = repetitions(conf, study)
-    place = f"{drive_entries.FILE}: {drive}: the archive {path}"
-    found = list(_held(conf, study, drive, entry))
-    if not any(True for each in conf.studies for _ in _held(conf, each, drive, entry)):
-        holds = sorted({f"{cell.study}: {name}" for cell in contents.cells for name in cell.experiments})
+    place = f"{drive_entries.DRIVES_FILE}: {drive}: the archive {entry['path']}"
+    found = list(_in_archive(conf, study, drive, entry))
+    if not any(True for each in conf.studies for _ in _in_archive(conf, each, drive, entry)):
+        experiments = sorted({f"{cell.study}: {name}" for cell in contents.cells for name in cell.experiments})
         raise GridError(
-            f"{place} holds no cell of an experiment that {', '.join(conf.studies)} has. It holds {', '.join(holds)}."
+            f"{place} has no cell of an experiment of {', '.join(conf.studies)}. It has {', '.join(experiments)}."
             " Name such a study and experiment, or leave the drive out."
         )
     for cell in found:
-        if held[cell.name] < wanted:
+        if available[cell.name] < wanted:
             raise GridError(
-                f"{place} holds {held[cell.name]} executions of the cell {study}/{cell.name}, and repetitions asks for"
-                f" {wanted}. Set repetitions to at most {min(held[each.name] for each in found)}, or take an archive"
-                " with more."
+                f"{place} has {available[cell.name]} repetitions of the cell {study}/{cell.name}; {wanted} are"
+                f" configured. Set repetitions to at most {min(available[each.name] for each in found)}, or use an"
+                " archive with more."
             )
     yield from found
 
 
-def execution_names(count: int) -> list[str]:
-    """Return the names of the raw files of a cell, without suffix: ``01`` … ``10``."""
+def repetition_names(count: int) -> list[str]:
+    """Return the names of the raw files of a cell: ``01``, ``02`` and so on.
+
+    The names have no suffix.
+    """
     return [f"{number:02d}" for number in range(1, count + 1)]
 
 
-def _points(
-    conf: config.Config, study: str, drive: str
-) -> Iterator[tuple[str, dict[str, Any], dict[str, int], dict[str, Any], records.Replay | None]]:
-    """Yield (experiment, options in canonical units, size, settings, replay) for each combination of levels on a drive.
-
-    The size is that of the part of the file that a job uses, as ``{"size": …}``, where it follows from other options.
-    Where there is a replay, the options say what the traced program did.
-    """
+def _points(conf: config.Config, study: str, drive: str) -> Iterator[_Point]:
+    """Yield each combination of levels of a study on a drive."""
     content = conf.studies[study]
     for experiment, body in content["experiments"].items():
-        if drive not in drives_of(conf, study, experiment):
+        if drive not in drives_of_experiment(conf, study, experiment):
             continue
         fixed = {**content["fio"], **body.get("fio", {})}
         fixed = {option: FACTORS[option].read(value) for option, value in fixed.items()}
@@ -198,45 +243,45 @@ def _points(
         if regions is not None:
             if "size" in {*fixed, *body["vary"]}:
                 place = study_check.place_of_option(conf.root, study, experiment, "size")
-                raise GridError(f"{place}: regions says already how much of the file a job uses. Leave out size.")
-            # whole MiB, so that every block size of a study divides it or its remainder is small
+                raise GridError(f"{place}: regions already determines how much of the file a job uses. Remove size.")
+            # whole MiB, so that any block size divides it, or leaves a small remainder
             fixed["offset_increment"] = conf.file_size_bytes // regions // _MIB * _MIB
         for combination in itertools.product(*body["vary"].values()):
             written = dict(zip(body["vary"], combination, strict=True))
             varied = {name: FACTORS[name].read(level) for name, level in written.items()}
-            settings = {name: value for name, value in varied.items() if FACTORS[name].role in SETTINGS}
+            settings = {name: value for name, value in varied.items() if FACTORS[name].role in SETTING_ROLES}
             point = {**fixed, **{name: value for name, value in varied.items() if name not in settings}}
-            own = study_check.own_log(point, conf)
-            if own is not None:
-                point |= {"rw": own[1].rw, "bs": own[1].largest_bytes}
+            log = study_check.user_log(point, conf)
+            if log is not None:
+                point |= {"rw": log[1].rw, "bs": log[1].largest_bytes}
             replay = _replay(conf, study, experiment, drive, written) if "replay" in body else None
-            yield (
-                experiment,
-                point,
-                _part(point, conf.file_size_bytes, by_regions=regions is not None),
-                settings,
-                replay,
-            )
+            size = _used_size(point, conf.file_size_bytes, by_regions=regions is not None)
+            yield _Point(experiment, point, size, settings, replay)
 
 
 def _replay(
     conf: config.Config, study: str, experiment: str, drive: str, levels: Mapping[str, int | str]
 ) -> records.Replay:
-    """Return what a cell replays. Raises GridError where there is no such trace.
+    """Return what a cell replays.
 
-    A drive of the user's own has no recording, and gets that of the drive that the experiment names for it.
+    There is no recording for drives of the user. They replay the recording of the drive that the experiment names for
+    them.
+
+    Raises:
+        GridError: There is no such trace.
     """
-    asked = conf.studies[study]["experiments"][experiment]["replay"]
-    of_drive = drive if drive in conf.source_drives else str(asked.get("others", drive))
+    body = conf.studies[study]["experiments"][experiment]["replay"]
+    recorded_on = drive if drive in conf.source_drives else str(body.get("others", drive))
     try:
-        path, phase = (config.filled_in(str(asked[key]), levels, of_drive) for key in ("trace", "phase"))
-    except config.MISNAMED:
+        path, phase = (config.fill_template(str(body[key]), levels, recorded_on) for key in ("trace", "phase"))
+    except ValueError:
         names = ", ".join(f"{{{name}}}" for name in (*levels, "drive"))
         place = study_check.place_of_option(conf.root, study, experiment, "replay")
         raise GridError(
-            f"{place}: replay: '{asked['trace']}' or '{asked['phase']}' names what is not varied. Valid are {names}."
+            f"{place}: replay: '{body['trace']}' or '{body['phase']}' names a factor that is not varied. Valid are"
+            f" {names}."
         ) from None
-    path = conf.instead.get(path, path)
+    path = conf.trace_replacements.get(path, path)
     found: records.Replay
     try:
         if path in conf.recordings:
@@ -246,22 +291,22 @@ def _replay(
             found = {"trace": path, "phase": phase, "sha256": files.sha256(conf.root / path)}
     except OSError as error:
         place = study_check.place_of_option(conf.root, study, experiment, "replay")
-        raise GridError(f"{place}: replay: {path}: {error.strerror}. Name a trace that is there.") from None
-    if "depth" in asked:
-        found["depth"] = int(asked["depth"])
-    if asked.get("latencies"):
+        raise GridError(f"{place}: replay: {path}: {error.strerror}. Name an existing trace.") from None
+    number: Literal["depth", "blocks_over_time", "blocks_every_ms"]
+    for number in ("depth", "blocks_over_time", "blocks_every_ms"):
+        if number in body:
+            found[number] = int(body[number])
+    if body.get("latencies"):
         found["latencies"] = True
-    if "blocks_over_time" in asked:
-        found["blocks_over_time"] = int(asked["blocks_over_time"])
-    if "blocks_every_ms" in asked:
-        found["blocks_every_ms"] = int(asked["blocks_every_ms"])
     return found
 
 
-def _part(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bool) -> dict[str, int]:
-    """Return ``{"size": …}`` for a workload that does not say how much of the file it uses, and cannot use all of it.
+def _used_size(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bool) -> dict[str, int]:
+    """Return ``{"size": …}`` for a workload that can use only part of the file.
 
-    fio takes the size to begin at the offset, and deletes a file that is too short for that.
+    The result is empty if the workload has a size, or can use the complete file.
+
+    fio counts the size from the offset, and deletes a file that is too short.
     """
     if "size" in point:
         return {}
@@ -273,26 +318,22 @@ def _part(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bool) -
     return {"size": max(0, room_bytes - offset_bytes) // _MIB * _MIB}
 
 
-def _check_point(conf: config.Config, study: str, point: study_check.Point) -> None:
-    """Raise GridError where a point cannot be measured, or has an option without effect."""
-    if problem := study_check.problem_of(point, conf):
-        place = study_check.place_of_option(conf.root, study, point.experiment, problem.option)
-        raise GridError(f"{place}: {problem.text}")
-
-
 class _Tags:
-    """The readable part of a cell's name, a function of the fio options and the settings alone."""
+    """The readable part of the names of cells.
+
+    It depends on fio options and settings only.
+    """
 
     def __init__(self) -> None:
-        # rw and bs come first, numjobs is always said, the rest follow in alphabetical order where set
-        tagged = {option for option in names(*OPTIONS) if FACTORS[option].tag is not None}
+        # rw, bs and iodepth come first; numjobs is in every name; other options follow in alphabetical order if set
+        tagged = {option for option in factor_names(*OPTION_ROLES) if FACTORS[option].tag is not None}
         first = ["rw", "bs", "iodepth", "numjobs"]
         self._order = [*first, *sorted(tagged - set(first))]
         self._known: dict[tuple[str, Any], str] = {}
 
     def readable(self, point: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-        """Return such as ``randread-4k-j1``, ``randread-4k-q32-j4-mix70`` or ``randread-4k-j1-dra1``."""
-        asynchronous = point.get("ioengine") in engines.ASYNCHRONOUS
+        """Return the readable part of a name, such as ``randread-4k-q32-j4-mix70``."""
+        asynchronous = point.get("ioengine") in engines.ASYNCHRONOUS_ENGINES
         parts = []
         for option in self._order:
             value = point.get(option, 1 if option == "numjobs" else None)
@@ -307,11 +348,14 @@ class _Tags:
 
 
 def level_text(option: str, level: Any) -> str:
-    """Return a level of a factor as names have it: ``4k``, ``10us``; of what is no factor the level as it is."""
+    """Return a level of a factor in the form of names, such as ``4k`` or ``10us``.
+
+    The level of an unknown factor is returned as text.
+    """
     unit = FACTORS[option].unit if option in FACTORS else None
     if unit in {"size", "signed size"}:
         return units.format_size(level)
     if unit == "duration":
         return units.format_duration_us(level)
     text = PurePath(level).stem if unit == "path" else str(level)
-    return re.sub(r"[^A-Za-z0-9.-]+", "_", text)  # a name is one folder's
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", text)  # a valid folder name

@@ -1,4 +1,7 @@
-"""I/O logs, which fio replays request by request: made for a cell, or a user's own, checked and written anew."""
+"""I/O logs that fio replays request by request.
+
+A log is generated for a cell, or read from a file of the user.
+"""
 
 import hashlib
 import io
@@ -12,44 +15,54 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.input_file import whole_number
 from iopatterns.base.messages import printable
-from iopatterns.base.reading import whole_number
-from iopatterns.raw.records import Calls, Options, Specification
+from iopatterns.raw.records import CallTrace, FioOptions, Specification
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from iopatterns.calls import Trace
 
-# The factors that have a cell's requests come from a log
+# The factors that replace the requests of fio by a log
 LOG_OPTIONS = ("partitions", "replay", "read_iolog", "stand_in", "trace")
-# A log made for a cell lasts for its runtime on any drive that does no more requests than this one after the other ...
+# The rate up to which a generated log lasts for the complete runtime, with one request at a time ...
 _REQUESTS_PER_MS = 64
-# ... up to a length that fio reads in no time
-MOST_REQUESTS = 65_536
-# Of a user's own log: more would take longer to read than to replay
+# ... up to this length, which fio reads quickly
+MAX_LOG_REQUESTS = 65_536
+# Limits for logs of the user; longer logs would take longer to read than to replay
 _MOST_BYTES = 64 * 2**20
 _MOST_OWN_REQUESTS = 1_000_000
-_MOST_NAMED = 8  # processes, in a message
-_LONGEST_LINE = 4_096  # a path, and three numbers
-# Each half of a turn of a replay has one request for every 16 ms of the runtime. A hard disk, which takes about 8 ms a
-# request, needs half the runtime for it, and completes both halves of the turn.
+_MOST_NAMED = 8  # processes in a message
+_LONGEST_LINE = 4_096  # a path and three numbers
+# A replay repeats pairs of phases with the same requests, one for every 16 ms of the runtime. A hard disk takes about
+# 8 ms for a request, and therefore completes one pair in the runtime.
 _MS_PER_TURN_REQUEST = 16
-# The name in a log of what is read and written. fio puts the drive's target in its place (replay_redirect).
+# The file name in a log. fio replaces it by the drive (replay_redirect).
 _NAME = "drive"
-_MOVING = frozenset({"read", "write"})
-_SYNCING = frozenset({"sync", "datasync"})
+_TRANSFERS = frozenset({"read", "write"})
+_SYNCS = frozenset({"sync", "datasync"})
 _FILE_ACTIONS = frozenset({"add", "open", "close"})
 
 
 class IologError(IoPatternsError):
-    """A log or trace is missing or is none that can be replayed; the message names file and line."""
+    """The error raised for a missing or invalid log or trace.
+
+    The message names file and line.
+    """
 
     exit_status = 2
 
 
-class Request(NamedTuple):
-    """One request of a log; ``time_us`` counts from the first."""
+class LogRequest(NamedTuple):
+    """A request of a log.
+
+    Attributes:
+        time_us: Time since the first request, in µs.
+        action: ``read``, ``write``, ``sync`` or ``datasync``.
+        offset_bytes: Position on the drive.
+        length_bytes: Length of the request.
+    """
 
     time_us: int
     action: str
@@ -58,15 +71,23 @@ class Request(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Log:
-    """A user's own log: its requests in order, and the SHA-256 of the file."""
+class IoLog:
+    """A log of the user.
 
-    requests: Sequence[Request]
+    Attributes:
+        requests: The requests in their order.
+        sha256: SHA-256 sum of the file.
+    """
+
+    requests: Sequence[LogRequest]
     sha256: str
 
     @property
     def rw(self) -> str:
-        """What it does, as a value of fio's ``rw``: ``randread`` only where each request of it is a read."""
+        """The direction of the requests, as a value of ``rw``.
+
+        It is ``randread`` only if all requests are reads.
+        """
         actions = {request.action for request in self.requests}
         if actions == {"read"}:
             return "randread"
@@ -74,43 +95,53 @@ class Log:
 
     @property
     def largest_bytes(self) -> int:
-        """The size of its largest request."""
+        """The length of the largest request."""
         return max(request.length_bytes for request in self.requests)
 
     @property
     def end_bytes(self) -> int:
-        """How much of a drive it needs."""
+        """The end of the furthest request, that is, the required size of the drive."""
         return max(request.offset_bytes + request.length_bytes for request in self.requests)
 
 
 @dataclass(frozen=True)
-class LogOfCalls(Log):
-    """What one process of a user's own trace asks of a bare drive; the SHA-256 is that of its requests.
+class SyscallLog(IoLog):
+    """The requests of a process in a trace of system calls, on a bare drive.
 
-    ``path``, ``only`` and ``process`` say what of which file they are, see `read_calls`.
+    ``sha256`` is the sum of the requests as a log.
+
+    Attributes:
+        path: The file of the trace.
+        only: A pattern of the accessed files.
+        process: The number of the process.
     """
 
     path: str
     only: str
     process: int
 
-    def planned(self) -> Calls:
-        """Return what a specification says of it."""
+    def planned(self) -> CallTrace:
+        """Return the part of a specification that describes the trace."""
         return {"path": self.path, "only": self.only, "process": self.process, "sha256": self.sha256}
 
 
-def is_replay(options: Options) -> bool:
-    """Return whether a cell's requests come from a log."""
+def is_replay(options: FioOptions) -> bool:
+    """Return whether the requests of a cell come from a log."""
     return not options.keys().isdisjoint(LOG_OPTIONS)
 
 
-def requests_of(
-    specification: Specification, own: Log | None, randseed: int, runtime_ms: int
-) -> Sequence[Request] | None:
-    """Return the requests that one execution of a cell replays, or None where fio makes them itself.
+def replayed_requests(
+    specification: Specification, own: IoLog | None, randseed: int, runtime_ms: int
+) -> Sequence[LogRequest] | None:
+    """Return the requests that a repetition of a cell replays.
 
-    ``own``: the log or trace that the cell names, if it does. Of one with times, what comes after the runtime is left
-    out: fio would wait for it.
+    Returns None if fio generates the requests.
+
+    Args:
+        specification: The specification of the cell.
+        own: The log or trace of the user that the cell names, if any.
+        randseed: The seed of the repetition.
+        runtime_ms: The runtime. Requests of ``own`` with later times are left out, because fio would wait for them.
     """
     options = specification["fio"]
     if not is_replay(options):
@@ -121,52 +152,61 @@ def requests_of(
         return [request for request in own.requests if request.time_us < runtime_ms * 1000]
     if "stand_in" in options:
         return _of_stand_in(options["stand_in"])
-    size_bytes = options.get("size", specification["drive"]["file_size_bytes"])
-    blocks = _in_partitions if "partitions" in options else _in_turns
     length_bytes, base_bytes = options["bs"], options.get("offset", 0)
-    count = min(MOST_REQUESTS, _REQUESTS_PER_MS * specification["runtime_ms"])
-    found = blocks(options, size_bytes // length_bytes, specification["runtime_ms"], random.Random(randseed))
+    blocks = options.get("size", specification["drive"]["file_size_bytes"]) // length_bytes
+    if "partitions" in options:
+        generated = _in_partitions(options, blocks)
+    else:
+        generated = _in_turns(options, blocks, specification["runtime_ms"], random.Random(randseed))
+    count = min(MAX_LOG_REQUESTS, _REQUESTS_PER_MS * specification["runtime_ms"])
     return [
-        Request(0, action, base_bytes + block * length_bytes, length_bytes)
-        for action, block in itertools.islice(found, count)
+        LogRequest(0, action, base_bytes + block * length_bytes, length_bytes)
+        for action, block in itertools.islice(generated, count)
     ]
 
 
-def _of_stand_in(workload: str) -> Sequence[Request]:
-    """Return what the first process of a stand-in reads and writes, its files one after another on the drive."""
-    from iopatterns.calls import replaying, stand_ins  # pandas with it, which no other cell needs
+def _of_stand_in(workload: str) -> Sequence[LogRequest]:
+    """Return the requests of the first process of a synthetic trace.
+
+    The files of the process follow one another on the drive.
+    """
+    from iopatterns.calls import replaying, stand_ins  # imports pandas, which no other cell needs
 
     with tempfile.TemporaryDirectory(prefix="stand-in-") as folder:
         made = replaying.to_drive_iologs(stand_ins.stand_in(workload), Path(folder), processes=[0])
-        return read(made.logs[0]).requests
+        return load_iolog(made.logs[0]).requests
 
 
-def _in_partitions(
-    options: Options, blocks: int, _runtime_ms: int, _chance: random.Random
-) -> Iterator[tuple[str, int]]:
-    """Yield (action, block) without end: sequential in each of as many equal parts as asked for, the parts in turn."""
+def _in_partitions(options: FioOptions, blocks: int) -> Iterator[tuple[str, int]]:
+    """Yield (action, block) without end: the parts in turn, sequentially in each part."""
     parts = options["partitions"]
-    blocks_a_part = blocks // parts
+    blocks_per_part = blocks // parts
     for turn in itertools.count():
         for part in range(parts):
-            yield options["rw"], part * blocks_a_part + turn % blocks_a_part
+            yield options["rw"], part * blocks_per_part + turn % blocks_per_part
 
 
-def _in_turns(options: Options, blocks: int, runtime_ms: int, chance: random.Random) -> Iterator[tuple[str, int]]:
-    """Yield (action, block) without end: requests at random, then the same ones again in the same order, and so on."""
-    size = min(MOST_REQUESTS // 2, max(1, runtime_ms // _MS_PER_TURN_REQUEST))
+def _in_turns(options: FioOptions, blocks: int, runtime_ms: int, chance: random.Random) -> Iterator[tuple[str, int]]:
+    """Yield (action, block) without end, for a replay in phases.
+
+    Each phase has the same random requests. The random requests change after each turn.
+    """
+    size = min(MAX_LOG_REQUESTS // 2, max(1, runtime_ms // _MS_PER_TURN_REQUEST))
     while True:
-        # of Python's generator, only random() gives the same sequence in every version
+        # random() is the only method with the same sequence in every version of Python
         drawn = [int(chance.random() * blocks) for _ in range(size)]
         for action in options["replay"].split("-"):
             for block in drawn:
                 yield action, block
 
 
-def text(requests: Sequence[Request]) -> str:
-    """Return a log of version 3, which gives fio the time of each request in microseconds."""
+def iolog_text(requests: Sequence[LogRequest]) -> str:
+    """Return requests as a log of version 3.
+
+    The log contains the time of each request in microseconds.
+    """
     end_us = requests[-1].time_us if requests else 0
-    # fio takes 0 for no time at all (delay_since_ttime in its iolog.c), and would not wait for the second request
+    # fio ignores the time 0 (delay_since_ttime in its iolog.c), and would not wait for the second request
     start_us = 1 if end_us else 0
     lines = ["fio version 3 iolog", f"{start_us} {_NAME} add", f"{start_us} {_NAME} open"]
     lines += [
@@ -175,19 +215,27 @@ def text(requests: Sequence[Request]) -> str:
     return "\n".join([*lines, f"{start_us + end_us} {_NAME} close\n"])
 
 
-def moved(requests: Sequence[Request]) -> int:
-    """Return how many of the requests read or write."""
-    return sum(request.action in _MOVING for request in requests)
+def count_transfers(requests: Sequence[LogRequest]) -> int:
+    """Return the number of requests that read or write."""
+    return sum(request.action in _TRANSFERS for request in requests)
 
 
-def read_calls(root: Path, path: str, only: str = "*", process: int | None = None) -> LogOfCalls:
-    """Return what one process in a trace of calls reads and writes, its files one after another on a bare drive.
+def read_syscall_trace(root: Path, path: str, only: str = "*", process: int | None = None) -> SyscallLog:
+    """Return the requests of one process in a trace of system calls.
 
-    ``path``: a file below ``root`` of any form that `calls.open_trace` reads. ``only``: a pattern of the names of the
-    files whose calls count. ``process``: the one that moves most bytes, and the lowest number of several such, where
-    none is given. Raises IologError, which names file and line.
+    The files of the process follow one another on the drive.
+
+    Args:
+        root: The folder of the project.
+        path: The trace, relative to ``root``, in any format that `calls.open_trace` reads.
+        only: A pattern of the accessed files.
+        process: The process; by default the process that transfers most bytes, of equal ones that with the lowest
+            number.
+
+    Raises:
+        IologError: The trace cannot be read or replayed. The message names file and line.
     """
-    from iopatterns.calls import CallsError, Trace, open_trace, replaying  # pandas with it, which few cells need
+    from iopatterns.calls import CallsError, Trace, open_trace, replaying  # imports pandas, which few cells need
 
     shown = printable(root / path)
     try:
@@ -198,45 +246,58 @@ def read_calls(root: Path, path: str, only: str = "*", process: int | None = Non
         with tempfile.TemporaryDirectory(prefix="calls-") as folder:
             made = replaying.to_drive_iologs(alone, Path(folder), processes=[number])
             log = files.read_text_bounded(made.logs[number], _MOST_BYTES)
-            requests = read(made.logs[number]).requests
+            requests = load_iolog(made.logs[number]).requests
     except CallsError as error:
         raise IologError(str(error)) from None
-    return LogOfCalls(requests, hashlib.sha256(log.encode()).hexdigest(), path, only, number)
+    return SyscallLog(requests, hashlib.sha256(log.encode()).hexdigest(), path, only, number)
 
 
 def _of_process(trace: "Trace", shown: str, only: str, process: int | None) -> "pd.DataFrame":
-    """Return the calls of one process that are replayed, in the order in which it made them."""
+    """Return the calls of one process that can be replayed, in their order.
+
+    Args:
+        trace: The trace.
+        shown: Path of the trace, for messages.
+        only: The pattern of the trace, for messages.
+        process: The process; None for the process that transfers most bytes.
+    """
     import pandas as pd
 
-    from iopatterns.calls.form import KINDS
+    from iopatterns.calls.form import CALL_KINDS
 
-    replayed = [call for call, kind in KINDS.items() if kind in {"read", "write", "sync"}]
-    kept, count = [], 0
-    there: set[int] = set()
+    replayed = [call for call, kind in CALL_KINDS.items() if kind in {"read", "write", "sync"}]
+    pieces, count = [], 0
+    transferring: set[int] = set()
     for piece in trace.pieces():
-        there.update(map(int, piece.loc[piece["size_bytes"] > 0, "process"].unique()))
-        asked = piece["call"].isin(replayed) & ((piece["process"] == process) if process is not None else True)
-        kept.append(piece[asked])
-        count += len(kept[-1])
+        transferring.update(map(int, piece.loc[piece["size_bytes"] > 0, "process"].unique()))
+        selected = piece["call"].isin(replayed) & ((piece["process"] == process) if process is not None else True)
+        pieces.append(piece[selected])
+        count += len(pieces[-1])
         if count > _MOST_OWN_REQUESTS:
             raise IologError(
-                f"{shown}: more than {_MOST_OWN_REQUESTS:,} requests. Name a process, or fewer files by `only`."
+                f"{shown}: more than {_MOST_OWN_REQUESTS:,} requests. Select a process, or fewer files with `only`."
             )
-    if not there:
-        which = "a file" if only == "*" else f"a file that fits '{printable(only)}'"
-        raise IologError(f"{shown}: no call in it reads or writes {which}")
-    if process is not None and process not in there:
-        some = ", ".join(map(str, sorted(there)[:_MOST_NAMED])) + (" …" if len(there) > _MOST_NAMED else "")
-        raise IologError(f"{shown}: its process {process} reads and writes nothing. Others do: {some}.")
-    calls = pd.concat(kept, ignore_index=True)
+    if not transferring:
+        which = "a file" if only == "*" else f"a file that matches '{printable(only)}'"
+        raise IologError(f"{shown}: no call reads or writes {which}")
+    if process is not None and process not in transferring:
+        some = ", ".join(map(str, sorted(transferring)[:_MOST_NAMED])) + (
+            " …" if len(transferring) > _MOST_NAMED else ""
+        )
+        raise IologError(f"{shown}: process {process} reads and writes nothing. Processes that do: {some}.")
+    calls = pd.concat(pieces, ignore_index=True)
     if process is None:
-        moved_bytes = calls.groupby("process")["size_bytes"].sum()  # by number, so that the lowest comes first
+        moved_bytes = calls.groupby("process")["size_bytes"].sum()  # sorted by number
         process = int(moved_bytes.index[int(moved_bytes.argmax())])
     return calls[calls["process"] == process].reset_index(drop=True)
 
 
-def read(path: Path) -> Log:
-    """Return a log that fio or a user wrote, of version 2 or 3. Raises IologError with the line that is wrong."""
+def load_iolog(path: Path) -> IoLog:
+    """Return a log of version 2 or 3 that fio or the user wrote.
+
+    Raises:
+        IologError: The file is missing or is not a valid log. The message names the line.
+    """
     shown = printable(path)
     try:
         content = files.read_text_bounded(path, _MOST_BYTES)
@@ -250,7 +311,7 @@ def read(path: Path) -> Log:
     if head not in versions:
         raise IologError(f"{shown}: line 1: the first line of a log must be one of: {', '.join(versions)}")
     timed = versions[head] == 3
-    requests: list[Request] = []
+    requests: list[LogRequest] = []
     names = set()
     for number, line in enumerate(lines, start=2):
         if not line.strip():
@@ -258,7 +319,7 @@ def read(path: Path) -> Log:
         try:
             name, request = _parsed(_words(line), timed=timed)
             if requests and request is not None and request.time_us < requests[-1].time_us:
-                raise ValueError("its time lies before that of the line above")
+                raise ValueError("its time is before the time of the previous line")
             if len(requests) >= _MOST_OWN_REQUESTS:
                 raise ValueError(f"a log has at most {_MOST_OWN_REQUESTS:,} requests; cut it to the part of interest")
         except ValueError as error:
@@ -266,48 +327,56 @@ def read(path: Path) -> Log:
         names.add(name)
         if request is not None:
             requests.append(request)
-    if not moved(requests):
-        raise IologError(f"{shown}: holds no request that reads or writes")
+    if not count_transfers(requests):
+        raise IologError(f"{shown}: no request reads or writes")
     if len(names) > 1:
         some = ", ".join(map(printable, sorted(names)[:3]))
         raise IologError(
-            f"{shown}: its requests go to {len(names)} files ({some} …), and a drive can stand"
-            " for one. Keep the lines of one of them."
+            f"{shown}: its requests go to {len(names)} files ({some} …), but a drive replaces only one."
+            " Keep the lines of one file."
         )
     start_us = requests[0].time_us
     requests = [request._replace(time_us=request.time_us - start_us) for request in requests]
-    return Log(requests, hashlib.sha256(content.encode()).hexdigest())
+    return IoLog(requests, hashlib.sha256(content.encode()).hexdigest())
 
 
 def _words(line: str) -> list[str]:
-    """Return the words of a line. Raises ValueError for one that no log of fio's has."""
+    """Return the words of a line.
+
+    Raises:
+        ValueError: The line cannot be part of a log.
+    """
     if len(line) > _LONGEST_LINE:
         raise ValueError(f"a line has at most {_LONGEST_LINE} characters")
     words = line.split()
     if not all(map(str.isprintable, words)):
-        raise ValueError("it holds control characters")
+        raise ValueError("it contains control characters")
     return words
 
 
-def _parsed(words: Sequence[str], *, timed: bool) -> tuple[str, Request | None]:
-    """Return what a line is about: the file's name, and the request if it is one. Raises ValueError."""
-    form = ("TIME " if timed else "") + "FILE ACTION [OFFSET LENGTH]"
+def _parsed(words: Sequence[str], *, timed: bool) -> tuple[str, LogRequest | None]:
+    """Return the file name in a line, and the request if the line is a request.
+
+    Raises:
+        ValueError: The line is malformed.
+    """
+    syntax = ("TIME " if timed else "") + "FILE ACTION [OFFSET LENGTH]"
     time_us = whole_number(words[0], "the time") if timed else 0
     rest = words[1:] if timed else words
     if len(rest) not in {2, 4}:
-        raise ValueError(f"a line is {form}")
+        raise ValueError(f"the syntax is {syntax}")
     name, action = rest[:2]
     if action in _FILE_ACTIONS:
         return name, None
-    if action not in _MOVING | _SYNCING:
-        remedy = "write times instead (version 3)" if action == "wait" else "leave such lines out"
-        replayed = ", ".join(sorted(_MOVING | _SYNCING))
-        raise ValueError(f"'{printable(action)}' is not replayed here, only {replayed}; {remedy}")
+    if action not in _TRANSFERS | _SYNCS:
+        remedy = "write times instead (version 3)" if action == "wait" else "remove such lines"
+        replayed = ", ".join(sorted(_TRANSFERS | _SYNCS))
+        raise ValueError(f"'{printable(action)}' is not supported, only {replayed}; {remedy}")
     if len(rest) == 2:
-        if action in _MOVING:
-            raise ValueError(f"a line is {form}")
-        return name, Request(time_us, action, 0, 0)
+        if action in _TRANSFERS:
+            raise ValueError(f"the syntax is {syntax}")
+        return name, LogRequest(time_us, action, 0, 0)
     offset_bytes, length_bytes = whole_number(rest[2], "the offset"), whole_number(rest[3], "the length")
-    if action in _MOVING and not length_bytes:
+    if action in _TRANSFERS and not length_bytes:
         raise ValueError("a request of 0 bytes")
-    return name, Request(time_us, action, offset_bytes, length_bytes)
+    return name, LogRequest(time_us, action, offset_bytes, length_bytes)

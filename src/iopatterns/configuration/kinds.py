@@ -1,6 +1,6 @@
-"""The kinds of drive that config/drives.yaml may name: what an entry of each says, and what others need to know of it.
+"""The kinds of drive in config/drives.yaml, with keys and properties.
 
-Nothing outside this module and `measuring/drives/` knows a kind by its name.
+Only this module and `measuring/drives/` refer to a kind by its name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from iopatterns.raw.archive import Contents
+    from iopatterns.raw.archive import ArchiveContents
 
-# ---- Entries of config/drives.yaml, by kind; further down `Resolved`, which is what `config.load` makes of them
+# ---- Entries of config/drives.yaml, by kind
 
 
 class _Described(TypedDict):
-    description: NotRequired[str]  # a note for people; nothing depends on it
+    description: NotRequired[str]  # a note for people, without effect
 
 
 class TwinEntry(_Described):
-    """A simulated drive, by the name of its model in data/twins; ``set`` has other values of parameters of that."""
+    """A simulated drive.
+
+    Attributes:
+        model: The name of its model in data/twins.
+        set: Values that replace parameters of the model.
+    """
 
     kind: Literal["twin"]
     model: str
@@ -28,9 +33,12 @@ class TwinEntry(_Described):
 
 
 class FileEntry(_Described):
-    """A file of this package's own on a mounted disk; ``tune`` names the settings of that disk that a study may set.
+    """A file on a mounted disk. The package creates and owns the file.
 
-    ``host`` names the host that has the disk, where a cluster of several runs the workflow.
+    Attributes:
+        path: The file.
+        host: The host that has the disk, for a workflow on several hosts.
+        tune: The settings of the disk that studies may change.
     """
 
     kind: Literal["file"]
@@ -40,9 +48,17 @@ class FileEntry(_Described):
 
 
 class BlockEntry(_Described):
-    """A whole disk. ``destroy`` (the serial number again) and ``expendable`` consent to writing it.
+    """A whole disk.
 
-    ``host`` as of `FileEntry`.
+    Attributes:
+        path: The block device.
+        host: The host that has the disk, for a workflow on several hosts.
+        serial: The serial number of the disk.
+        model: The model of the disk.
+        size: The size of the disk.
+        tune: The settings of the disk that studies may change.
+        destroy: The serial number again, as consent to overwrite the disk.
+        expendable: The partitions and signatures that may be overwritten.
     """
 
     kind: Literal["block"]
@@ -57,44 +73,63 @@ class BlockEntry(_Described):
 
 
 class ArchiveEntry(_Described):
-    """A drive that was measured elsewhere, by the file into which its raw files were packed."""
+    """A drive that was measured elsewhere.
+
+    Attributes:
+        path: The archive with its raw files.
+    """
 
     kind: Literal["archive"]
     path: str
 
 
-Entry = TwinEntry | FileEntry | BlockEntry | ArchiveEntry
+DriveEntry = TwinEntry | FileEntry | BlockEntry | ArchiveEntry
 
 
 class ResolvedTwin(TwinEntry):
-    """A twin with the digest of its model as it is set, so that its cells change when the drive does.
+    """A simulated drive with the digest of its model.
 
-    The values under ``set`` are text here, as a model file has them in their shortest form.
+    The cells of the drive change when the digest does.
+
+    The values of ``set`` are in the shortest text form of a model file.
+
+    Attributes:
+        model_digest: The digest of the model with the values of ``set``.
     """
 
     model_digest: str
 
 
 class ResolvedArchive(ArchiveEntry):
-    """An archived drive with what its archive holds: that is what its cells are."""
+    """An archived drive with the contents of its archive, which determine its cells.
 
-    contents: "Contents"
+    Attributes:
+        contents: The contents.
+    """
+
+    contents: "ArchiveContents"
 
 
-Resolved = ResolvedTwin | FileEntry | BlockEntry | ResolvedArchive
+ResolvedEntry = ResolvedTwin | FileEntry | BlockEntry | ResolvedArchive
 
-# ---- The table
+# ---- Kinds
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of drive.
+class DriveKind:
+    """A kind of drive.
 
-    ``entry`` is what config/drives.yaml says of such a drive, ``hint`` what it is, in the words of a message.
-    ``is_simulated``: it takes virtual time alone, and finds itself in the same state before each execution.
-    ``is_archived``: it was measured elsewhere, and its raw files are unpacked. ``is_whole_disk``: its path is a device.
-    ``is_filled``: the package writes all that is measured of it once before. ``is_preconditioned``: it does so where
-    the configuration asks for it, and then may go on until the drive is in a steady state.
+    Attributes:
+        name: The name of the kind in config/drives.yaml.
+        entry: The type of an entry of this kind.
+        hint: A description for messages.
+        is_simulated: Whether the drive is simulated. It then needs virtual time only, and each repetition finds it in
+            the same state.
+        is_archived: Whether the drive was measured elsewhere, so that its raw files are unpacked.
+        is_whole_disk: Whether the path is a block device.
+        is_filled: Whether the package writes the measured part of the drive once before the first measurement.
+        is_preconditioned: Whether the package does so if the configuration asks for it, optionally until the drive is
+            in a steady state.
     """
 
     name: str
@@ -108,12 +143,15 @@ class Kind:
 
     @property
     def is_real(self) -> bool:
-        """Whether such a drive is one of this machine, so that what else the machine does disturbs it."""
+        """Whether the drive belongs to this host.
+
+        Other activity of the host disturbs such a drive.
+        """
         return not (self.is_simulated or self.is_archived)
 
     @property
     def needed(self) -> list[str]:
-        """The keys that an entry must have beside its kind."""
+        """The keys that an entry must have besides its kind."""
         return [key for key in self.entry.__annotations__ if key in self.entry.__required_keys__ and key != "kind"]
 
     @property
@@ -122,61 +160,63 @@ class Kind:
         return frozenset(self.entry.__annotations__)
 
 
-KINDS: Mapping[str, Kind] = {
+DRIVE_KINDS: Mapping[str, DriveKind] = {
     kind.name: kind
     for kind in (
-        Kind("twin", TwinEntry, "a simulated drive", is_simulated=True),
-        Kind("file", FileEntry, "a file on a mounted disk, made by this package", is_filled=True),
-        Kind("block", BlockEntry, "a whole disk", is_whole_disk=True, is_preconditioned=True),
-        Kind("archive", ArchiveEntry, "a drive measured elsewhere, packed with `iopatterns archive`", is_archived=True),
+        DriveKind("twin", TwinEntry, "a simulated drive", is_simulated=True),
+        DriveKind("file", FileEntry, "a file on a mounted disk, made by this package", is_filled=True),
+        DriveKind("block", BlockEntry, "a whole disk", is_whole_disk=True, is_preconditioned=True),
+        DriveKind(
+            "archive", ArchiveEntry, "a drive measured elsewhere, packed with `iopatterns archive`", is_archived=True
+        ),
     )
 }
 
-# Those of drives that are simulated, and of whole disks, by name. Raw files may come from elsewhere: what they call a
-# kind need not be one.
-SIMULATED = tuple(name for name, kind in KINDS.items() if kind.is_simulated)
-WHOLE_DISKS = tuple(name for name, kind in KINDS.items() if kind.is_whole_disk)
+# A raw file may come from another version, with a kind that is not in the table. Compare its kind with these names.
+SIMULATED_KINDS = tuple(name for name, kind in DRIVE_KINDS.items() if kind.is_simulated)
+WHOLE_DISK_KINDS = tuple(name for name, kind in DRIVE_KINDS.items() if kind.is_whole_disk)
 
 
-def definitions() -> dict[str, Any]:
-    """Return what the schema of config/drives.yaml has under its ``$defs``: ``kind``, one of their names."""
-    *first, last = (f"{name} ({kind.hint})" for name, kind in KINDS.items())
-    return {"kind": {"enum": list(KINDS), "x-hint": f"{', '.join(first)} or {last}"}}
+def kind_definitions() -> dict[str, Any]:
+    """Return the ``$defs`` for the schema of config/drives.yaml.
+
+    The only key is ``kind``, the names of all kinds.
+    """
+    *first, last = (f"{name} ({kind.hint})" for name, kind in DRIVE_KINDS.items())
+    return {"kind": {"enum": list(DRIVE_KINDS), "x-hint": f"{', '.join(first)} or {last}"}}
 
 
-def with_key(key: str) -> Kind:
-    """Return the first kind whose entries may have a key that others may not."""
-    return next(kind for kind in KINDS.values() if key in kind.allowed)
+def kind_of(entry: DriveEntry) -> DriveKind:
+    """Return the kind of a drive, from its entry."""
+    return DRIVE_KINDS[entry["kind"]]
 
 
-def of(entry: Entry) -> Kind:
-    """Return the kind of a drive by its entry."""
-    return KINDS[entry["kind"]]
+# ---- Type guards. A resolved entry remains a resolved entry.
 
 
-# ---- What an entry is, in a form that the type checker understands; what is resolved stays so
-
-
-def is_simulated(entry: Entry) -> "TypeIs[TwinEntry]":
+def is_simulated(entry: DriveEntry) -> "TypeIs[TwinEntry]":
     """Return whether a drive is simulated."""
-    return of(entry).is_simulated
+    return kind_of(entry).is_simulated
 
 
-def is_archived(entry: Entry) -> "TypeIs[ArchiveEntry]":
+def is_archived(entry: DriveEntry) -> "TypeIs[ArchiveEntry]":
     """Return whether a drive was measured elsewhere."""
-    return of(entry).is_archived
+    return kind_of(entry).is_archived
 
 
-def is_real(entry: Entry) -> "TypeIs[FileEntry | BlockEntry]":
-    """Return whether a drive is one of this machine."""
-    return of(entry).is_real
+def is_real(entry: DriveEntry) -> "TypeIs[FileEntry | BlockEntry]":
+    """Return whether a drive belongs to this host.
+
+    Simulated and archived drives do not.
+    """
+    return kind_of(entry).is_real
 
 
-def is_whole_disk(entry: Entry) -> "TypeIs[BlockEntry]":
-    """Return whether a drive is a whole disk of this machine."""
-    return of(entry).is_whole_disk
+def is_whole_disk(entry: DriveEntry) -> "TypeIs[BlockEntry]":
+    """Return whether a drive is a whole disk of this host."""
+    return kind_of(entry).is_whole_disk
 
 
-def host_of(entry: Entry) -> str:
-    """Return the name of the host that has a drive, nothing where its entry names none."""
+def host_of(entry: DriveEntry) -> str:
+    """Return the name of the host that has a drive; empty if the entry names none."""
     return entry.get("host", "") if is_real(entry) else ""

@@ -1,4 +1,4 @@
-"""The closed schemas of config/, with the definitions that several of them share."""
+"""The JSON schemas of config/, with the definitions that they share."""
 
 from pathlib import Path
 from typing import Any
@@ -6,11 +6,18 @@ from typing import Any
 from iopatterns.base.yaml_schema import read_yaml
 from iopatterns.configuration import factors, kinds
 
-FOLDER = "workflow/schemas"
-_SHARED = f"{FOLDER}/shared.yaml"
+SCHEMAS_FOLDER = "workflow/schemas"
+_SHARED = f"{SCHEMAS_FOLDER}/shared.yaml"
 
 
-def load(root: Path, name: str) -> dict[str, Any]:
-    """Return the schema of that name; its ``$defs`` are those of shared.yaml, `factors` and `kinds`."""
-    schema: dict[str, Any] = read_yaml(root, f"{FOLDER}/{name}.schema.yaml")
-    return {**schema, "$defs": {**read_yaml(root, _SHARED), **factors.definitions(), **kinds.definitions()}}
+def load_schema(root: Path, name: str) -> dict[str, Any]:
+    """Return a schema with the shared definitions in its ``$defs``.
+
+    The definitions come from shared.yaml, `factors` and `kinds`.
+
+    Args:
+        root: The folder of the project.
+        name: The name of the schema, such as ``study``.
+    """
+    schema: dict[str, Any] = read_yaml(root, f"{SCHEMAS_FOLDER}/{name}.schema.yaml")
+    return {**schema, "$defs": {**read_yaml(root, _SHARED), **factors.factor_definitions(), **kinds.kind_definitions()}}

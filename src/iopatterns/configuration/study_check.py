@@ -1,9 +1,11 @@
-"""Checks of a study's grid: what cannot be measured, has no effect, or is never written is refused before a run.
+"""Checks of the grid of a study before a run.
 
-Each mistake is named with the line of the study's file.
+They refuse cells that cannot be measured, options without effect, and tables and figures that the notebook does not
+write. Each problem is reported with the line of the file of the study.
 """
 
 import ast
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -16,62 +18,84 @@ from iopatterns.configuration import config, iologs, kinds, study_files
 from iopatterns.configuration.factors import FACTORS
 
 SECTOR_BYTES = 512  # the smallest logical block of a drive
-# The first process of any stand-in reads and writes this much of a drive at most
+# an upper bound for the part of a drive that the first process of a stand-in accesses
 _STAND_IN_BYTES = 16 * 2**20
-# fio decides the order of requests by these options, and a log has its own order
-_OF_FIOS_OWN_ORDER = (
+# these options determine the order of requests in fio; a log has its own order
+_ORDER_OPTIONS = (
     "skip",
     "offset_increment",
     "blockalign",
     "percentage_random",
     "random_distribution",
     "rwmixread",
-    "ramp_time",  # during which the log would be used up
+    "ramp_time",  # the log would end during this time
 )
-# Positions and lengths of direct requests
+# the positions and lengths of requests
 _WHOLE_SECTORS = ("bs", "size", "offset", "offset_increment", "blockalign", "skip")
 _MOST_NOTEBOOK_BYTES = 64 * 2**20
 
 
-class Problem(NamedTuple):
-    """A mistake in a grid: the option or key that has it, and what is wrong and what to do."""
+class GridProblem(NamedTuple):
+    """A problem in a grid.
+
+    Attributes:
+        option: The option or key that causes the problem.
+        text: The problem and its remedy.
+    """
 
     option: str
     text: str
 
 
 @dataclass(frozen=True)
-class Point:
-    """One combination of levels on one drive, as `problem_of` judges it; ``options`` are fio's, in canonical units."""
+class GridPoint:
+    """A combination of levels on a drive, to be checked.
 
-    study: config.Study
+    Attributes:
+        study: The study.
+        experiment: The name of the experiment.
+        options: The fio options in canonical units.
+        drive: The entry of the drive.
+        runtime_ms: The runtime of a repetition.
+    """
+
+    study: config.StudyConfig
     experiment: str
     options: Mapping[str, Any]
-    drive: kinds.Resolved
+    drive: kinds.ResolvedEntry
     runtime_ms: int
 
     @property
     def replays(self) -> bool:
-        """Whether a recorded trace takes the place of fio; the options then describe the traced program."""
+        """Whether a recorded trace is replayed, instead of running fio.
+
+        The options then describe the trace.
+        """
         return "replay" in self.study["experiments"][self.experiment]
 
 
-# ---- Places in a study's file
+# ---- Places in the file of a study
 
 
-def place(root: Path, study: str, path: tuple[str | int, ...]) -> str:
-    """Return ``config/studies/x.yaml:12`` for the node at ``path``; without the line where the file cannot be read."""
+def _place(root: Path, study: str, path: tuple[str | int, ...]) -> str:
+    """Return file and line of a node in a grid.
+
+    An example is ``config/studies/x.yaml:12``. The line is left out if the file cannot be read.
+    """
     file = study_files.GRID.format(study=study)
     try:
-        text = files.read_text_bounded(root / file, yaml_files.MOST_BYTES)
-        yaml_files.parse(text)  # bounds what `line_of` composes
+        text = files.read_text_bounded(root / file, yaml_files.MAX_YAML_BYTES)
+        yaml_files.parse_yaml(text)  # line_of() has no limits of its own
     except (OSError, files.UnreadableError, yaml_files.YamlError):
         return file
     return f"{file}:{yaml_files.line_of(text, path)}"
 
 
 def place_of_option(root: Path, study: str, experiment: str, option: str) -> str:
-    """Return file, line and experiment at which an experiment gets an option: its levels, or its or the study's fio."""
+    """Return file, line and experiment at which an experiment gets an option.
+
+    The place is under ``vary``, ``fio`` or ``levels``, or in the ``fio`` options of the study.
+    """
     file = study_files.GRID.format(study=study)
     path: tuple[str | int, ...] = ("experiments", experiment)
     try:
@@ -84,7 +108,7 @@ def place_of_option(root: Path, study: str, experiment: str, option: str) -> str
             (("fio",), content.get("fio", {})),
         ):
             if option in options:
-                named = options[option]  # the name of a list under `levels`, where it is text
+                named = options[option]  # a text may be the name of a list under `levels`
                 path = (
                     ("levels", named)
                     if isinstance(named, str) and named in content.get("levels", {})
@@ -92,166 +116,146 @@ def place_of_option(root: Path, study: str, experiment: str, option: str) -> str
                 )
                 break
     except (yaml_schema.ConfigError, LookupError, TypeError, AttributeError):
-        pass  # the experiment is not of the file as it is now
-    return f"{place(root, study, path)}: experiments.{experiment}"
+        pass  # the file has changed meanwhile
+    return f"{_place(root, study, path)}: experiments.{experiment}"
 
 
 # ---- Points
 
 
-def problem_of(point: Point, conf: config.Config) -> Problem | None:
-    """Return the first reason for which a point cannot be measured or has an option without effect; else None."""
+def find_problem(point: GridPoint, conf: config.Config) -> GridProblem | None:
+    """Return the first problem of a point.
+
+    Returns None if the point can be measured and all its options have an effect.
+    """
+    checks = (_missing, _without_depth, _unsupported, _beyond_sectors, _beyond_file, _bad_pauses, _bad_order, _bad_log)
+    problems = itertools.chain.from_iterable(check(point, conf) for check in checks)
+    return next((GridProblem(option, text) for option, text in problems), None)
+
+
+# Each check yields pairs of an option and the text of its problem
+
+
+def _missing(point: GridPoint, _: config.Config) -> Iterator[tuple[str, str]]:
     for option in ("rw", "bs"):
         if option not in point.options:
-            return Problem(option, f"no '{option}'. Add it under vary, or to the fio options.")
-    checks = (_of_depth, _of_engine, _of_sectors, _of_place, _of_pauses, _of_order, _of_log)
-    return next(filter(None, (check(point, conf) for check in checks)), None)
+            yield option, f"no '{option}'. Add it under vary, or to the fio options."
 
 
-def _of_depth(point: Point, _: config.Config) -> Problem | None:
-    """Return why a point's ``iodepth`` has no effect.
+def _without_depth(point: GridPoint, _: config.Config) -> Iterator[tuple[str, str]]:
+    """Yield a problem if ``iodepth`` has no effect.
 
-    A study whose source has such a command declares it with ``iodepth_has_no_effect``. A depth that is varied is
-    refused all the same: its levels would be measured and drawn as a flat curve.
+    A study that keeps the number from the command of its source declares this with ``iodepth_has_no_effect``. A varied
+    depth is refused in any case, because its levels would give a flat curve.
     """
-    engine, depth = point.options.get("ioengine", engines.DEFAULT), point.options.get("iodepth", 1)
-    if depth <= 1 or point.replays or engine in engines.ASYNCHRONOUS:
-        return None
-    text = (
-        f"iodepth {depth} has no effect: with the synchronous ioengine {engine} a job has one request outstanding. Use"
-        " ioengine libaio, or vary numjobs"
-    )
+    engine, depth = point.options.get("ioengine", engines.DEFAULT_ENGINE), point.options.get("iodepth", 1)
+    if depth <= 1 or point.replays or engine in engines.ASYNCHRONOUS_ENGINES:
+        return
+    text = f"iodepth {depth} has no effect: with the synchronous ioengine {engine} a job has one outstanding request."
     if "iodepth" in point.study["experiments"][point.experiment]["vary"]:
-        return Problem("iodepth", f"{text}.")
-    if point.study.get("iodepth_has_no_effect"):
-        return None
-    keep = "to keep the number of a source's command, add `iodepth_has_no_effect: true` to the study"
-    return Problem("iodepth", f"{text}; {keep}.")
+        yield "iodepth", f"{text} Use ioengine libaio, or vary numjobs."
+    elif not point.study.get("iodepth_has_no_effect"):
+        keep = "to keep the number from the command of a source, add `iodepth_has_no_effect: true` to the study"
+        yield "iodepth", f"{text} Use ioengine libaio, or vary numjobs; {keep}."
 
 
-def _of_engine(point: Point, conf: config.Config) -> Problem | None:
-    """Return why a simulated drive cannot receive the requests of an engine."""
-    engine = point.options.get("ioengine", engines.DEFAULT)
-    if point.replays or not kinds.is_simulated(point.drive) or engine in engines.SIMULATED:
-        return None
-    name = next(name for name, entry in conf.drives.items() if entry is point.drive)
-    return Problem(
-        "ioengine",
-        f"a simulated drive does not support ioengine {engine}, and '{name}' is one. Use"
-        f" {', '.join(engines.SIMULATED[:-1])} or {engines.SIMULATED[-1]}.",
-    )
+def _unsupported(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
+    """Yield a problem if a simulated drive does not support the engine."""
+    engine = point.options.get("ioengine", engines.DEFAULT_ENGINE)
+    if not (point.replays or engine in engines.SIMULATED_ENGINES) and kinds.is_simulated(point.drive):
+        name = next(name for name, entry in conf.drives.items() if entry is point.drive)
+        valid = f"{', '.join(engines.SIMULATED_ENGINES[:-1])} or {engines.SIMULATED_ENGINES[-1]}"
+        yield "ioengine", f"a simulated drive does not support ioengine {engine}, and '{name}' is one. Use {valid}."
 
 
-def _of_sectors(point: Point, conf: config.Config) -> Problem | None:
-    """Return which size is no multiple of a sector, where no page cache is between fio and the drive."""
+def _beyond_sectors(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
+    """Yield a problem for each size that is not a multiple of the sector size.
+
+    The page cache accepts any size.
+    """
     if point.replays or not (point.options.get("direct") or kinds.is_simulated(point.drive)):
-        return None
-    # a log's largest request is its own, whole sectors or not
-    wanted = _WHOLE_SECTORS[1:] if own_log(point.options, conf) else _WHOLE_SECTORS
-    for option in wanted:
+        return
+    # with a log, bs is the length of its largest request
+    for option in _WHOLE_SECTORS[1:] if user_log(point.options, conf) else _WHOLE_SECTORS:
         size = point.options.get(option, 0)
         if size % SECTOR_BYTES:
             lower = size // SECTOR_BYTES * SECTOR_BYTES
             near = f"{lower} or {lower + SECTOR_BYTES}" if lower else str(SECTOR_BYTES)
-            return Problem(option, f"{option} {size} is no multiple of a sector, {SECTOR_BYTES} bytes. Use {near}.")
-    return None
+            yield option, f"{option} {size} is not a multiple of a sector, {SECTOR_BYTES} bytes. Use {near}."
 
 
-def _of_place(point: Point, conf: config.Config) -> Problem | None:
-    """Return what is wrong with the part of the file that a workload uses."""
-    options = point.options
-    size_bytes, file_text = options.get("size", conf.file_size_bytes), units.format_size(conf.file_size_bytes)
+def _beyond_file(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
+    """Yield problems with the part of the file that a workload uses."""
+    options, file = point.options, f"{config.CONFIG_FILE}: file_size"
+    size_bytes, jobs = options.get("size", conf.file_size_bytes), options.get("numjobs", 1)
+    size, file_size = units.format_size(size_bytes), units.format_size(conf.file_size_bytes)
     if size_bytes > conf.file_size_bytes:
-        return Problem(
-            "size",
-            f"size {units.format_size(size_bytes)} is larger than the file ({config.CONFIG_FILE}: file_size:"
-            f" {file_text}). Take a smaller size or a larger file.",
-        )
-    if options["bs"] > size_bytes and own_log(options, conf) is None:
-        whole = "the part used of the file" if "size" in options else "the file"
-        return Problem(
-            "bs",
-            f"bs {units.format_size(options['bs'])} is larger than {whole} ({config.CONFIG_FILE}: file_size)."
-            " Take a smaller block or a larger file.",
-        )
-    last_bytes = options.get("offset", 0) + (options.get("numjobs", 1) - 1) * options.get("offset_increment", 0)
+        yield "size", f"size {size} is larger than the file ({file}: {file_size}). Use a smaller size or a larger file."
+    if options["bs"] > size_bytes and user_log(options, conf) is None:
+        used = f"{'the used part of ' if 'size' in options else ''}the file ({file})"
+        block = units.format_size(options["bs"])
+        yield "bs", f"bs {block} is larger than {used}. Use a smaller block size or a larger file."
+    last_bytes = options.get("offset", 0) + (jobs - 1) * options.get("offset_increment", 0)
     if "size" in options and last_bytes + size_bytes > conf.file_size_bytes:
         if "offset_increment" in options:
-            jobs = options.get("numjobs", 1)
-            return Problem("numjobs", f"{jobs} jobs need as many regions. Raise regions, or lower numjobs.")
-        return Problem(
+            yield "numjobs", f"{jobs} jobs need {jobs} regions. Increase regions, or decrease numjobs."
+        remedy = "Use a smaller size, or remove it to use the rest of the file."
+        yield (
             "size",
-            f"size {units.format_size(size_bytes)} from offset {units.format_size(last_bytes)} on is more than the file"
-            f" ({file_text}) has. Take a smaller size, or leave it out: then what lies behind the offset is used.",
+            f"size {size} from offset {units.format_size(last_bytes)} exceeds the file ({file_size}). {remedy}",
         )
-    return None
 
 
-def _of_pauses(point: Point, _: config.Config) -> Problem | None:
-    """Return what is wrong with a workload's pauses."""
-    options = point.options
-    if "thinktime" in options and options["thinktime"] >= point.runtime_ms * 1000:
-        return Problem(
-            "thinktime",
-            f"thinktime {options['thinktime']} us is no shorter than an execution ({config.CONFIG_FILE}: runtime:"
-            f" {point.runtime_ms} ms). Take a shorter pause, or a longer runtime.",
-        )
-    if "thinktime_blocks" in options and "thinktime" not in options:
-        return Problem(
-            "thinktime_blocks",
-            "thinktime_blocks is the number of requests between pauses: add thinktime, or leave it out.",
-        )
-    return None
+def _bad_pauses(point: GridPoint, _: config.Config) -> Iterator[tuple[str, str]]:
+    pause, runtime = point.options.get("thinktime"), f"{config.CONFIG_FILE}: runtime: {point.runtime_ms} ms"
+    if pause is not None and pause >= point.runtime_ms * 1000:
+        text = f"thinktime {pause} us is not shorter than a repetition ({runtime})."
+        yield "thinktime", f"{text} Use a shorter pause or a longer runtime."
+    if "thinktime_blocks" in point.options and pause is None:
+        text = "thinktime_blocks is the number of requests between pauses."
+        yield "thinktime_blocks", f"{text} Add thinktime, or remove thinktime_blocks."
 
 
-def _of_order(point: Point, conf: config.Config) -> Problem | None:
-    """Return what is wrong with the order of a workload's requests."""
+def _bad_order(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
+    """Yield problems with the order of the requests of a workload."""
     options, rw = point.options, point.options["rw"]
     for option in ("skip", "partitions"):
         if option in options and rw not in {"read", "write"}:
-            return Problem(option, f"{option} is for sequential requests: rw read or write, not {rw}.")
+            yield option, f"{option} is for sequential requests: rw read or write, not {rw}."
     if "skip" in options and abs(options["skip"]) + options["bs"] > options.get("size", conf.file_size_bytes):
         skip = units.format_size(options["skip"])
-        return Problem("skip", f"skip {skip} leads out of the part used of the file. Take a smaller one.")
+        yield "skip", f"skip {skip} leads outside the used part of the file. Use a smaller value."
     for option in ("blockalign", "percentage_random", "random_distribution"):
         if option in options and not rw.startswith("rand"):
-            return Problem(
-                option, f"{option} is for random requests: rw {rw} has none. Use randread, randwrite or randrw."
-            )
-    return None
+            yield option, f"{option} is for random requests: rw {rw} has none. Use randread, randwrite or randrw."
 
 
-def _of_log(point: Point, conf: config.Config) -> Problem | None:
-    """Return what is wrong with a workload that is replayed from a log."""
+def _bad_log(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]:
+    """Yield problems of a workload that is replayed from a log."""
     options = point.options
-    logs = [option for option in iologs.LOG_OPTIONS if option in options]
-    if not logs:
-        return None
-    log = logs[0]
+    log, *others = [option for option in iologs.LOG_OPTIONS if option in options] or [""]
+    if not log:
+        return
     places = ("offset", "size") if {"read_iolog", "stand_in", "trace"} & set(options) else ()
-    others = [option for option in (*_OF_FIOS_OWN_ORDER, *places) if option in options] + logs[1:]
-    file_size = f"the file ({config.CONFIG_FILE}: file_size)"
-    own = own_log(options, conf)
-    if others:
-        text = f"{log} and {others[0]} do not go together: a log says which requests are made. Leave one out."
-    elif options.get("numjobs", 1) > 1:
-        text = f"{log} is for one job, not for {options['numjobs']}: each would do the same. Set numjobs to 1."
-    elif "replay" in options and options["rw"] != _rw_of(options["replay"]):
-        text = f"replay {options['replay']} is rw {_rw_of(options['replay'])}, not {options['rw']}."
-    elif "partitions" in options and _part_bytes(options, conf) < options["bs"]:
-        part_bytes = _part_bytes(options, conf)
-        text = f"a part of {part_bytes} bytes holds no request of {options['bs']}. Take fewer partitions."
-    elif "stand_in" in options and conf.file_size_bytes < _STAND_IN_BYTES:
+    for other in (*(option for option in (*_ORDER_OPTIONS, *places) if option in options), *others):
+        yield log, f"{log} and {other} exclude each other: a log determines the requests. Remove one of them."
+    if options.get("numjobs", 1) > 1:
+        yield log, f"{log} is for one job, not for {options['numjobs']}: all would do the same. Set numjobs to 1."
+    if "replay" in options and options["rw"] != (rw := _rw_of(options["replay"])):
+        yield log, f"replay {options['replay']} is rw {rw}, not {options['rw']}."
+    if "partitions" in options:
+        part_bytes = options.get("size", conf.file_size_bytes) // options["partitions"]
+        if part_bytes < options["bs"]:
+            text = f"a part of {part_bytes} bytes is smaller than a request of {options['bs']}."
+            yield log, f"{text} Use fewer partitions."
+    file = f"the file ({config.CONFIG_FILE}: file_size)"
+    if "stand_in" in options and conf.file_size_bytes < _STAND_IN_BYTES:
         needed, size = units.format_size(_STAND_IN_BYTES), units.format_size(conf.file_size_bytes)
-        text = f"stand_in needs {needed}, and {file_size} has {size}. Take a larger file."
-    elif own is not None and own[1].end_bytes > conf.file_size_bytes:
-        text = (
-            f"{own[0]} goes up to byte {own[1].end_bytes}, and {file_size} has {conf.file_size_bytes}. Take a larger"
-            " file."
-        )
-    else:
-        return None
-    return Problem(log, text)
+        yield log, f"stand_in needs {needed}, and {file} has {size}. Use a larger file."
+    own = user_log(options, conf)
+    if own is not None and own[1].end_bytes > conf.file_size_bytes:
+        text = f"{own[0]} extends to byte {own[1].end_bytes}, and {file} has {conf.file_size_bytes}."
+        yield log, f"{text} Use a larger file."
 
 
 def _rw_of(replay: str) -> str:
@@ -259,12 +263,12 @@ def _rw_of(replay: str) -> str:
     return "randrw" if len(actions) > 1 else f"rand{actions.pop()}"
 
 
-def _part_bytes(options: Mapping[str, Any], conf: config.Config) -> int:
-    return int(options.get("size", conf.file_size_bytes) // options["partitions"])
+def user_log(options: Mapping[str, Any], conf: config.Config) -> tuple[str, iologs.IoLog] | None:
+    """Return the log or trace of the user that a workload replays.
 
-
-def own_log(options: Mapping[str, Any], conf: config.Config) -> tuple[str, iologs.Log] | None:
-    """Return the log or trace of the user's own that a workload replays, after what messages call it; else None."""
+    Returns:
+        The name of the log for messages, and the log; None if there is no log.
+    """
     if "read_iolog" in options:
         return options["read_iolog"], conf.iologs[options["read_iolog"]]
     if "trace" in options:
@@ -274,15 +278,17 @@ def own_log(options: Mapping[str, Any], conf: config.Config) -> tuple[str, iolog
 
 # ---- Outputs
 
-# The functions that write a table or a figure; the last part of their second argument is its name
+# Functions that write a table or figure. The last part of their second argument is its name.
 _WRITERS = frozenset({"table", "figure", "write_table", "save"})
 
 
 class _Code(NamedTuple):
-    """What code may name the tables and figures that it writes.
+    """The names of tables and figures that code may write.
 
-    ``texts`` are its text constants, ``patterns`` its f-strings. ``has_variables``: a variable names an output, such as
-    that of a loop over the experiments.
+    Attributes:
+        texts: The text constants in the code.
+        patterns: The f-strings in the code, as patterns.
+        has_variables: Whether a variable names an output, such as the variable of a loop over the experiments.
     """
 
     texts: set[str]
@@ -294,12 +300,14 @@ class _Code(NamedTuple):
         return name in self.texts or any(pattern.fullmatch(name) for pattern in self.patterns)
 
 
-def problems_of_outputs(conf: config.Config, study: str) -> Iterator[str]:
-    """Yield a line for each table and figure that a grid names and its notebook does not write.
+def output_problems(conf: config.Config, study: str) -> Iterator[str]:
+    """Yield a message for each output that the notebook does not write.
 
-    A notebook is not executed for this. A name counts as written where a text constant of the notebook, or of the code
-    beside it, gives it; where outputs are named by a variable, those of the experiments, drives and levels count, too.
-    A notebook that computes names in another way, or cannot be read, is not judged.
+    Outputs are the tables and figures in a grid.
+
+    The notebook is not executed. A name counts as written if it is a text constant of the notebook or of the code
+    beside it. If a variable names an output, the names of experiments, drives, factors and levels count, too. A
+    notebook that cannot be read, or that computes names in another way, is not checked.
     """
     content = conf.studies[study]
     code = _code_of(conf.root, study)
@@ -315,12 +323,12 @@ def problems_of_outputs(conf: config.Config, study: str) -> Iterator[str]:
             for index, name in enumerate(body.get(kind, ())):
                 if name in looped or code.may_write(name):
                     continue
-                one = kind.removesuffix("s")
-                near = yaml_schema.nearest(name, {*content["experiments"], *filter(_is_output_name, code.texts)})
-                where, key = place(conf.root, study, (*path, kind, index)), ".".join(map(str, (*path, kind)))
+                noun = kind.removesuffix("s")
+                near = yaml_schema.did_you_mean(name, {*content["experiments"], *filter(_is_output_name, code.texts)})
+                where, key = _place(conf.root, study, (*path, kind, index)), ".".join(map(str, (*path, kind)))
                 yield (
-                    f"{where}: {key}: {notebook} writes no {one} '{name}'.{near}"
-                    f" Write it there with outputs.{one}(…, '{name}'), or remove the name here."
+                    f"{where}: {key}: {notebook} writes no {noun} '{name}'.{near}"
+                    f" Write it there with outputs.{noun}(…, '{name}'), or remove the name here."
                 )
 
 
@@ -328,8 +336,11 @@ def _is_output_name(text: str) -> bool:
     return re.fullmatch(r"[a-z0-9][a-z0-9_-]*", text) is not None
 
 
-def _loop_values(conf: config.Config, content: config.Study) -> Iterator[str]:
-    """Yield what a notebook may loop over: experiments, drives, factors and levels."""
+def _loop_values(conf: config.Config, content: config.StudyConfig) -> Iterator[str]:
+    """Yield the values that a notebook may loop over.
+
+    These are experiments, drives, factors and levels.
+    """
     yield from content["experiments"]
     yield from conf.drives
     for body in content["experiments"].values():
@@ -338,14 +349,17 @@ def _loop_values(conf: config.Config, content: config.Study) -> Iterator[str]:
 
 
 def _code_of(root: Path, study: str) -> _Code | None:
-    """Return what a study's notebook and the code beside it name; None where they cannot be read or compute names."""
+    """Return the names in the notebook of a study and the code beside it.
+
+    Returns None if the code cannot be read, or computes names.
+    """
     try:
         notebook = json.loads(files.read_bounded(root / study_files.NOTEBOOK.format(study=study), _MOST_NOTEBOOK_BYTES))
         cells = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
         sources = ["".join(source) for source in cells]
         beside = root / study_files.CODE.format(study=study)
         if beside.exists():
-            sources.append(files.read_text_bounded(beside, yaml_files.MOST_BYTES))
+            sources.append(files.read_text_bounded(beside, yaml_files.MAX_YAML_BYTES))
         without_magics = [re.sub(r"^(\s*)[%!?].*$", r"\1pass", source, flags=re.MULTILINE) for source in sources]
         nodes = [node for source in without_magics for node in ast.walk(ast.parse(source))]
     except (OSError, files.UnreadableError, ValueError, RecursionError, LookupError, TypeError, SyntaxError):
@@ -364,7 +378,10 @@ def _code_of(root: Path, study: str) -> _Code | None:
 
 
 def _pattern(node: ast.AST) -> re.Pattern[str] | None:
-    """Return what an f-string with some constant text may give; None for any other node."""
+    """Return the pattern of an f-string with some constant text.
+
+    Returns None for any other node.
+    """
     if not isinstance(node, ast.JoinedStr) or not any(isinstance(part, ast.Constant) for part in node.values):
         return None
     parts = [re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".+" for part in node.values]
@@ -372,7 +389,10 @@ def _pattern(node: ast.AST) -> re.Pattern[str] | None:
 
 
 def _aliases(node: ast.AST) -> Iterator[str]:
-    """Yield the names under which an assignment such as ``show, draw = outputs.table, outputs.figure`` has writers."""
+    """Yield variables that an assignment binds to a writer.
+
+    An example is ``show, draw = outputs.table, outputs.figure``.
+    """
     if not isinstance(node, ast.Assign) or len(node.targets) != 1:
         return
     target, value = node.targets[0], node.value
@@ -390,7 +410,10 @@ def _name_of(node: ast.AST) -> str:
 
 
 def _output_name(call: ast.Call) -> ast.expr | None:
-    """Return the expression by which the call of a writer names its output, of a path its last part."""
+    """Return the expression that names the output of a writer.
+
+    If the expression is a path, its last part is returned.
+    """
     given = next((keyword.value for keyword in call.keywords if keyword.arg == "name"), None)
     name = given or (call.args[1] if len(call.args) > 1 else None)
     while isinstance(name, ast.BinOp) and isinstance(name.op, ast.Div):

@@ -1,7 +1,7 @@
-"""The statistics that the checks of claims use: parsed from claims.yaml, computed from repetitions, put into words.
+"""The statistics in the checks of claims: parsed from claims.yaml, computed from repetitions, described as text.
 
 A statistic selects repetitions (`Selection`, `CachedExecutions`) and computes numbers from them (`Estimate`).
-`claims` compares these numbers with what the source states.
+`claims` compares these numbers with the statements of the source.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ import pandas as pd
 
 from iopatterns.analysis import quantities
 from iopatterns.analysis.statistics import (
-    Floats,
+    FloatArray,
     Interval,
     difference_interval,
     function_interval,
-    interval,
+    mean_interval,
     product_interval,
 )
 from iopatterns.analysis.tables import block_label
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.yaml_schema import nearest
+from iopatterns.base.yaml_schema import did_you_mean
 from iopatterns.configuration import factors
 from iopatterns.judging.formulas import Formula, FormulaError
 from iopatterns.raw.tuning_steps import TuningRecords
 
-ALL = "all"
-# Keys of a selection that are no factors: its quantity, and its experiment if that is not the experiment of the check
+ALL_LEVELS = "all"
+# Keys of a selection that are not factors: its quantity, and its experiment if it is not the experiment of the check
 _NO_FACTORS = frozenset({"of", "experiment"})
 
 Levels = Mapping[str, Any]
 
 
 class ClaimsError(IoPatternsError):
-    """A file of claims is wrong; the message names the file and the claim."""
+    """A claim in a claims file is invalid; the message names the file and the claim."""
 
     exit_status = 2
 
 
-# ---- What a statistic is computed from
+# ---- Selecting repetitions
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Selection:
 
     Attributes:
         written: The selection as claims.yaml has it: levels by factor, and optionally ``of`` and ``experiment``.
-        of: The name of the quantity, see `quantities.get`.
+        of: The name of the quantity, see `quantities.get_quantity`.
     """
 
     written: Levels
@@ -76,11 +76,15 @@ class Selection:
         Raises:
             ClaimsError: A factor, level or quantity does not exist, or a factor has several levels despite ``single``.
         """
-        if single and not (isinstance(written, Mapping) and all(_is_one_level(level) for level in written.values())):
+        if single and not (
+            isinstance(written, Mapping)
+            and all(not isinstance(level, list) and level != ALL_LEVELS for level in written.values())
+        ):
             raise ClaimsError(f"'{key}' needs one level for each factor, such as {{rw: read}}")
         found = cls(written, str(written.get("of", of)))
         _check_levels(key, found.levels)
-        _check_quantity(found.of)
+        with _errors_prefixed("of"):
+            quantities.get_quantity(found.of)
         return found
 
     @property
@@ -98,7 +102,7 @@ class Selection:
                 Selection({**one, **others}, self.of),
             )
 
-    def values(self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels) -> Floats:
+    def values(self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels) -> FloatArray:
         """Return the quantity in the selected repetitions, without missing values.
 
         Args:
@@ -108,7 +112,7 @@ class Selection:
         """
         if "experiment" in self.written:
             rows = executions.of_experiment(self.written["experiment"])
-        return rows.values(quantities.get(self.of).column, {**levels, **self.levels})
+        return rows.values(quantities.get_quantity(self.of).column, {**levels, **self.levels})
 
     def describe(self) -> str:
         """Return the levels as text."""
@@ -120,7 +124,7 @@ class Selection:
 
 
 class CachedExecutions:
-    """A table of repetitions that caches selections: a scorecard makes some thousand selections from one table."""
+    """A table of repetitions that caches selections. A scorecard makes thousands of selections from one table."""
 
     def __init__(self, table: pd.DataFrame) -> None:
         """Keep the table, which must not change.
@@ -131,19 +135,19 @@ class CachedExecutions:
         self.table = table
         self._of_experiments: dict[str, CachedExecutions] = {}
         self._at_levels: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
-        self._columns: dict[str, Floats] = {}
+        self._columns: dict[str, FloatArray] = {}
 
     def of_experiment(self, experiment: str) -> CachedExecutions:
         """Return the repetitions of one experiment."""
         if experiment not in self._of_experiments:
-            self._of_experiments[experiment] = CachedExecutions(quantities.of_experiment(self.table, experiment))
+            self._of_experiments[experiment] = CachedExecutions(quantities.select_experiments(self.table, experiment))
         return self._of_experiments[experiment]
 
     def select(self, levels: Levels) -> pd.DataFrame:
         """Return the rows at some levels, such as ``{"rw": "read", "bs": "4k", "thinktime": "1 ms", "DRA": 1}``."""
         return self.table[self._at(levels)]
 
-    def values(self, column: str, levels: Levels) -> Floats:
+    def values(self, column: str, levels: Levels) -> FloatArray:
         """Return a column at some levels without missing values; an empty array if there is no such column."""
         if column not in self.table:
             return np.empty(0)
@@ -160,8 +164,8 @@ class CachedExecutions:
         return sorted(self.table[column][self._at(levels)].dropna().unique().tolist())
 
     def levels_in(self, factor: str, level: Any) -> list[Any]:
-        """Return the levels that ``level`` stands for: one level, those of a list, or for `ALL` those measured."""
-        return self.measured_levels(factor) if level == ALL else listed_levels(level)
+        """Return the levels that ``level`` stands for: one level, a list, or all measured levels for `ALL_LEVELS`."""
+        return self.measured_levels(factor) if level == ALL_LEVELS else listed_levels(level)
 
     def _at(self, levels: Levels) -> npt.NDArray[np.bool_]:
         """Return for each row whether it has all levels; False if a factor has no column."""
@@ -169,20 +173,16 @@ class CachedExecutions:
         for name, level in levels.items():
             key = (name, repr(level))
             if key not in self._at_levels:
-                self._at_levels[key] = self._at_level(factors.get(name), level)
+                factor = factors.find_factor(name)
+                if factor.column not in self.table:
+                    return np.zeros(len(self.table), dtype=np.bool_)
+                matches = self.table[factor.column] == factor.read(level)
+                self._at_levels[key] = matches.fillna(False).to_numpy(dtype=np.bool_)
             found &= self._at_levels[key]
         return found
 
-    def _at_level(self, factor: factors.Factor, level: Any) -> npt.NDArray[np.bool_]:
-        if factor.column not in self.table:
-            return np.zeros(len(self.table), dtype=np.bool_)
-        found: npt.NDArray[np.bool_] = (
-            (self.table[factor.column] == factor.read(level)).fillna(False).to_numpy(dtype=np.bool_)
-        )
-        return found
 
-
-# ---- What a statistic computes
+# ---- Estimates
 
 
 class IntervalMethod(NamedTuple):
@@ -209,7 +209,7 @@ class Estimate:
         interval: Returns the confidence interval of the number. Raises ZeroDivisionError or StatisticsError.
     """
 
-    groups: Sequence[Floats]
+    groups: Sequence[FloatArray]
     value: Callable[[], float]
     interval: Callable[[IntervalMethod], Interval]
 
@@ -221,11 +221,11 @@ class ObservedOutcome:
     outcome: str
 
 
-def _mean(group: Floats) -> float:
+def _mean(group: FloatArray) -> float:
     return float(group.mean())
 
 
-def _quotient_of_products(above: Sequence[Floats], below: Sequence[Floats]) -> Estimate:
+def _quotient_of_products(above: Sequence[FloatArray], below: Sequence[FloatArray]) -> Estimate:
     """Return the product of the means ``above`` divided by the product of the means ``below``."""
     return Estimate(
         [*above, *below],
@@ -244,13 +244,13 @@ class Statistic(ABC):
     Attributes:
         key: The key of the check that holds the statistic.
         selection_keys: The keys of the check that hold selections, in the order of ``selections``.
-        has_to: Whether the check also has the key ``to``. A check with ``ratio`` always has.
+        has_to: Whether the check also has the key ``to``. A check with ``ratio`` always has it.
         is_around_one: Whether the statistic can be compared with 1.
         has_unit: Whether the statistic is in the unit of its first selection's quantity.
         is_of_set_up: Whether the statistic describes the set-up instead of a result.
         experiment: The name of the experiment.
-        where: The levels by factor at each combination of which the statistic is computed.
-        of: The name of the quantity where a selection names none.
+        where: Levels by factor. The statistic is computed at each combination of these levels.
+        of: The name of the quantity for selections that name none.
         selections: The selections of all means.
     """
 
@@ -270,12 +270,15 @@ class Statistic(ABC):
     def parse(cls, check: Mapping[str, Any]) -> Self:
         """Return the statistic of a check. Raises ClaimsError."""
         of = str(check.get("of", "bandwidth"))
-        _check_quantity(of)
+        with _errors_prefixed("of"):
+            quantities.get_quantity(of)
         where = check.get("where", {})
         own = cls._parse_own(check, of)
         for name in where:
             if name in _NO_FACTORS:
-                raise ClaimsError(f"where has levels by factor; '{name}' belongs beside it, or to a mean")
+                raise ClaimsError(
+                    f"'where' selects levels of factors; write '{name}' beside 'where', or in a selection"
+                )
         _check_levels("where", where)
         return cls(experiment=check["experiment"], where=where, of=of, **own)
 
@@ -288,12 +291,12 @@ class Statistic(ABC):
     @property
     def is_of_counters(self) -> bool:
         """Whether the statistic is computed from counters of a twin (simulated drive), which a real drive lacks."""
-        return any(quantities.get(selection.of).is_counted for selection in self.selections)
+        return any(quantities.get_quantity(selection.of).is_counted for selection in self.selections)
 
     @property
     def quantity(self) -> quantities.Quantity | None:
         """The quantity in whose unit the statistic is; None if the statistic has no unit."""
-        return quantities.get(self.selections[0].of) if self.has_unit else None
+        return quantities.get_quantity(self.selections[0].of) if self.has_unit else None
 
     @property
     def unit(self) -> str:
@@ -352,7 +355,7 @@ class Statistic(ABC):
             groups = [selection.values(executions, rows, levels) for selection in (one, *others)]
             yield _label({**levels, **varied}), self._estimate(groups)
 
-    def _estimate(self, groups: Sequence[Floats]) -> Estimate:
+    def _estimate(self, groups: Sequence[FloatArray]) -> Estimate:
         """Return the estimate from the measured values of each selection."""
         raise NotImplementedError
 
@@ -375,9 +378,9 @@ class Mean(Statistic):
         mean, (text,) = self._describe_means()
         return f"{mean}, {text}"
 
-    def _estimate(self, groups: Sequence[Floats]) -> Estimate:
+    def _estimate(self, groups: Sequence[FloatArray]) -> Estimate:
         (group,) = groups
-        return Estimate(groups, lambda: _mean(group), lambda method: interval(group, *method))
+        return Estimate(groups, lambda: _mean(group), lambda method: mean_interval(group, *method))
 
 
 class Difference(Statistic):
@@ -392,7 +395,7 @@ class Difference(Statistic):
         mean, (text, to) = self._describe_means()
         return f"{mean}, {text} − {to}"
 
-    def _estimate(self, groups: Sequence[Floats]) -> Estimate:
+    def _estimate(self, groups: Sequence[FloatArray]) -> Estimate:
         first, second = groups
         return Estimate(
             groups,
@@ -413,7 +416,7 @@ class Ratio(Statistic):
         ratio = f"{text} / {to}"
         return f"{mean}, ({ratio}) / ({over[0]} / {over[1]})" if over else f"{mean}, {ratio}"
 
-    def _estimate(self, groups: Sequence[Floats]) -> Estimate:
+    def _estimate(self, groups: Sequence[FloatArray]) -> Estimate:
         above, below, *over = groups
         # (a / b) / (c / d) is a · d / (b · c)
         return _quotient_of_products([above, *over[1:]], [below, *over[:1]])
@@ -421,7 +424,7 @@ class Ratio(Statistic):
 
 @dataclass(frozen=True, kw_only=True)
 class Growth(Statistic):
-    """The mean, or a ``ratio`` of means, at each level of a factor divided by its value at the previous level."""
+    """The mean (or a ``ratio`` of means) at each level of a factor, divided by the value at the previous level."""
 
     key = "growth"
     selection_keys = ("ratio", "to")
@@ -430,8 +433,8 @@ class Growth(Statistic):
 
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
-        with _mistakes_named(cls.key):
-            factors.get(check[cls.key])
+        with _errors_prefixed(cls.key):
+            factors.find_factor(check[cls.key])
         return {"factor": check[cls.key], **super()._parse_own(check, of)}
 
     def _describe_own(self) -> str:
@@ -466,18 +469,17 @@ class FormulaValue(Statistic):
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], of: str) -> dict[str, Any]:
         given, text = check.get("with", {}), check[cls.key]
-        with _mistakes_named(cls.key):
+        with _errors_prefixed(cls.key):
             formula = Formula(text)
         known = {**given, **check.get("where", {})}
         for name in formula.names:
             if name not in known:
-                raise ClaimsError(
-                    f"{cls.key}: '{name}' is neither under with nor under where.{nearest(name, list(known))}"
-                )
-            if name not in given and name in factors.FACTORS and factors.get(name).is_text:
-                raise ClaimsError(f"{cls.key}: the levels of '{name}' are no numbers to compute with")
+                hint = did_you_mean(name, list(known))
+                raise ClaimsError(f"{cls.key}: '{name}' is named neither under 'with' nor under 'where'.{hint}")
+            if name not in given and name in factors.FACTORS and factors.find_factor(name).is_text:
+                raise ClaimsError(f"{cls.key}: the levels of '{name}' are not numbers")
         if not set(formula.names) & set(given):
-            raise ClaimsError(f"{cls.key}: it needs a mean from what was measured; name one under with")
+            raise ClaimsError(f"{cls.key}: the formula uses no mean of measurements; name one under 'with'")
         means = {name: Selection.parse(f"with.{name}", one, of, single=True) for name, one in given.items()}
         return {"formula": formula, "text": text, "means": means, "selections": tuple(means.values())}
 
@@ -490,7 +492,7 @@ class FormulaValue(Statistic):
     ) -> Iterator[tuple[str, Estimate]]:
         names = [name for name in self.formula.names if name in self.means]
         others = [name for name in self.formula.names if name not in self.means]
-        constants = {name: float(factors.get(name).read(levels[name])) for name in others}
+        constants = {name: float(factors.find_factor(name).read(levels[name])) for name in others}
         groups = [self.means[name].values(executions, rows, levels) for name in names]
 
         def evaluate(means: Sequence[float]) -> float:
@@ -508,7 +510,7 @@ class FormulaValue(Statistic):
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMaximum(Statistic):
-    """The maximum of a column of the measurements. It is no estimate, so its interval has no width."""
+    """The maximum of a column of the measurements. It is not an estimate, so its interval has no width."""
 
     key = "column"
     is_of_set_up = True
@@ -546,15 +548,15 @@ class SettingOutcome(Statistic):
 
     @classmethod
     def _parse_own(cls, check: Mapping[str, Any], _of: str) -> dict[str, Any]:
-        with _mistakes_named(cls.key):
-            factors.get_setting(check[cls.key])
+        with _errors_prefixed(cls.key):
+            factors.find_setting(check[cls.key])
         where = check.get("where", {})
-        if isinstance(check["to"], Mapping) or set(where) - {"drive"} or ALL in where.values():
-            raise ClaimsError("an outcome's 'to' is a value, and its 'where' has drives alone, by name")
+        if isinstance(check["to"], Mapping) or set(where) - {"drive"} or ALL_LEVELS in where.values():
+            raise ClaimsError("with 'outcome', 'to' must be a value, and 'where' can only name drives")
         return {"setting": check[cls.key], "to": check["to"]}
 
     def on(self, _drive: str) -> Self | None:
-        """Return None: the outcome depends on the drive, so the claim says nothing about another drive."""
+        """Return None: the outcome depends on the drive, so the claim does not apply to another drive."""
         return None
 
     def _describe_own(self) -> str:
@@ -583,7 +585,7 @@ STATISTICS: dict[str, type[Statistic]] = {
 }
 
 
-# ---- Levels: checked, combined, put into words
+# ---- Checking, combining and describing levels
 
 
 def listed_levels(level: Any) -> list[Any]:
@@ -591,13 +593,9 @@ def listed_levels(level: Any) -> list[Any]:
     return list(level) if isinstance(level, list) else [level]
 
 
-def _is_one_level(level: Any) -> bool:
-    return not isinstance(level, list) and level != ALL
-
-
 @contextlib.contextmanager
-def _mistakes_named(key: str) -> Iterator[None]:
-    """Raise ClaimsError, with the key of the check, for a name or level that does not exist."""
+def _errors_prefixed(key: str) -> Iterator[None]:
+    """Raise ClaimsError, with the key of the check in the message, for a name or level that does not exist."""
     try:
         yield
     except (factors.FactorError, FormulaError, quantities.QuantityError, ValueError) as error:
@@ -605,19 +603,13 @@ def _mistakes_named(key: str) -> Iterator[None]:
 
 
 def _check_levels(key: str, levels: Levels) -> None:
-    """Raise ClaimsError unless each name is a factor and each level can be read; ``key`` is for the message."""
+    """Raise ClaimsError, with ``key`` in the message, unless all names are factors and all levels can be read."""
     for name, level in levels.items():
-        with _mistakes_named(key):
-            factor = factors.get(name)
-        with _mistakes_named(f"{key}.{name}"):
-            for each in listed_levels(level) if level != ALL else ():
+        with _errors_prefixed(key):
+            factor = factors.find_factor(name)
+        with _errors_prefixed(f"{key}.{name}"):
+            for each in listed_levels(level) if level != ALL_LEVELS else ():
                 factor.read(each)
-
-
-def _check_quantity(of: str) -> None:
-    """Raise ClaimsError unless there is a quantity of this name."""
-    with _mistakes_named("of"):
-        quantities.get(of)
 
 
 def _combinations(levels: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
@@ -628,12 +620,12 @@ def _combinations(levels: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any
 
 def _level_label(factor: str, level: Any) -> str:
     if factor == "bs":
-        return block_label(int(factors.get(factor).read(level)))
-    return level if isinstance(level, str) else factors.get(factor).phrase.format(level)
+        return block_label(int(factors.find_factor(factor).read(level)))
+    return level if isinstance(level, str) else factors.find_factor(factor).phrase.format(level)
 
 
 def _label(levels: Levels) -> str:
-    """Return the label of the part of a check at some levels."""
+    """Return the label of the part of a check that is computed at some levels."""
     return ", ".join(_level_label(factor, level) for factor, level in levels.items())
 
 
@@ -641,6 +633,6 @@ def _levels_text(levels: Levels) -> str:
     """Return levels as text, as claims.yaml has them."""
     texts = []
     for name, level in levels.items():
-        phrase = factors.get(name).phrase if name not in _NO_FACTORS else f"{name} {{}}"
-        texts.append(f"each {name}" if level == ALL else phrase.format("|".join(map(str, listed_levels(level)))))
+        phrase = factors.find_factor(name).phrase if name not in _NO_FACTORS else f"{name} {{}}"
+        texts.append(f"each {name}" if level == ALL_LEVELS else phrase.format("|".join(map(str, listed_levels(level)))))
     return ", ".join(texts)

@@ -1,9 +1,9 @@
-"""Claims: read from claims.yaml, and judged by what was measured.
+"""Read claims from claims.yaml, and judge them by the measurements.
 
 The way from a claim to its verdict: `load_claims` reads and checks the file. `ClaimChecks.parse` returns the checks of
 a claim. Each `ClaimCheck` has a statistic (`check_statistics`) and a criterion. `Judge.results` computes the statistic
 and its confidence interval at each combination of levels, and compares it with the criterion (`Criterion.evaluate`).
-The status of the claim is that of its worst part (`worst_status`).
+The claim has the status of its worst part (`worst_status`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from iopatterns.analysis.quantities import Quantity
-from iopatterns.analysis.statistics import EQUIVALENCE_ALPHA, StatisticsError, equivalence_of
+from iopatterns.analysis.statistics import EQUIVALENCE_ALPHA, StatisticsError, equivalence_of_interval
 from iopatterns.base import yaml_schema
 from iopatterns.judging.check_statistics import (
-    ALL,
+    ALL_LEVELS,
     STATISTICS,
     CachedExecutions,
     ClaimsError,
@@ -38,19 +38,20 @@ from iopatterns.judging.check_statistics import (
 )
 from iopatterns.raw.tuning_steps import TuningRecords
 
-SCHEMA = "workflow/schemas/claims.schema.yaml"
+CLAIMS_SCHEMA = "workflow/schemas/claims.schema.yaml"
 
 REPRODUCED = "reproduced"
-WITHIN = "within tolerance"
-DEVIATES = "deviates"
+WITHIN_TOLERANCE = "within tolerance"
+NOT_REPRODUCED = "not reproduced"
 UNDECIDED = "undecided"  # the confidence interval contains the bound; more repetitions would decide
 CONTRADICTED = "contradicted by the source itself"
 UNTESTABLE = "not testable here"
-HOLDS = frozenset({REPRODUCED, WITHIN})
-_FROM_BEST_TO_WORST = (REPRODUCED, WITHIN, UNDECIDED, DEVIATES)
+# The statuses of claims that are counted as reproduced
+COUNT_AS_REPRODUCED = frozenset({REPRODUCED, WITHIN_TOLERANCE})
+_FROM_BEST_TO_WORST = (REPRODUCED, WITHIN_TOLERANCE, UNDECIDED, NOT_REPRODUCED)
 
 # A published number is reproduced up to the first relative error, and within tolerance up to the second
-EXACT, TOLERANCE = 0.05, 0.20
+EXACT_ERROR, DEFAULT_TOLERANCE = 0.05, 0.20
 _ROUNDING = 1e-9  # relative difference that arithmetic leaves between equal numbers
 
 
@@ -60,7 +61,7 @@ _ROUNDING = 1e-9  # relative difference that arithmetic leaves between equal num
 def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
     """Return the checked content of a file of claims.
 
-    A file without claims has the key ``held_out``: its published values are not used for fitting.
+    A file without claims has the key ``held_out``: no model may be fitted to its published values.
 
     Args:
         root: The folder of the project.
@@ -72,14 +73,14 @@ def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
         ConfigError: The file violates the schema.
     """
     content: dict[str, Any] = yaml_schema.read_yaml(root, file)
-    yaml_schema.check(file, content, yaml_schema.read_yaml(root, SCHEMA))
+    yaml_schema.require_valid(file, content, yaml_schema.read_yaml(root, CLAIMS_SCHEMA))
     if "claims" not in content and "held_out" not in content:
-        raise ClaimsError(f"{file}: holds no claim. Give claims, or say with held_out that the values are held out.")
+        raise ClaimsError(f"{file}: has neither 'claims' nor 'held_out'. Give one of the two keys.")
     content.setdefault("claims", [])
     known = set(values["id"])
     for name in content.get("held_out", {}).get("misses", ()):
         if name not in known:
-            near = yaml_schema.nearest(name, known)
+            near = yaml_schema.did_you_mean(name, known)
             raise ClaimsError(f"{file}: held_out.misses: no published value has the id '{name}'.{near}")
     for claim in content["claims"]:
         where = f"{file}: claim '{claim['id']}'"
@@ -88,8 +89,8 @@ def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
         known.add(claim["id"])
         if len({"check", "checks", "untestable"} & claim.keys()) != 1:
             raise ClaimsError(
-                f"{where}: give either a check, or several under checks, or with untestable the reason why there is"
-                " none"
+                f"{where}: give exactly one of 'check', 'checks' (a list of checks) and 'untestable' (the reason why"
+                " there is no check)"
             )
         try:
             ClaimChecks.parse(claim, values)
@@ -99,11 +100,11 @@ def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
         where = f"{file}: contradiction '{contradiction['id']}'"
         for name in [*contradiction["between"], *contradiction["contradicted"]]:
             if name not in known:
-                near = yaml_schema.nearest(name, known)
+                near = yaml_schema.did_you_mean(name, known)
                 raise ClaimsError(f"{where}: no claim and no published value has the id '{name}'.{near}")
         stray = set(contradiction["contradicted"]) - set(contradiction["between"])
         if stray:
-            raise ClaimsError(f"{where}: {', '.join(sorted(stray))} must also stand under between")
+            raise ClaimsError(f"{where}: {', '.join(sorted(stray))} must also be listed under 'between'")
     return content
 
 
@@ -119,7 +120,7 @@ class PartResult:
         value: The statistic in its unit, or the outcome of changing a setting.
         low: Lower end of the confidence interval that decided; NaN without an interval.
         high: Upper end of the confidence interval that decided; NaN without an interval.
-        status: One of `REPRODUCED`, `WITHIN`, `UNDECIDED` and `DEVIATES`.
+        status: One of `REPRODUCED`, `WITHIN_TOLERANCE`, `UNDECIDED` and `NOT_REPRODUCED`.
         off: Distance of the value from the bound, relative to the bound; 0 if the value respects the bound.
     """
 
@@ -133,7 +134,7 @@ class PartResult:
 
 @dataclass(frozen=True)
 class Judge:
-    """Judge of a study's claims: its measurements, and how intervals are computed.
+    """A judge of a study's claims: the measurements, and how intervals are computed.
 
     Attributes:
         executions: One row per repetition, as `quantities.read_executions` returns it.
@@ -162,7 +163,7 @@ class Judge:
 
 
 def worst_status(results: Iterable[PartResult]) -> str:
-    """Return the status of a claim: that of its worst part, or `UNTESTABLE` if no part was measured."""
+    """Return the worst status of a claim's parts, or `UNTESTABLE` if no part was measured."""
     return max((result.status for result in results), key=_FROM_BEST_TO_WORST.index, default=UNTESTABLE)
 
 
@@ -171,12 +172,12 @@ def worst_status(results: Iterable[PartResult]) -> str:
 
 @dataclass(frozen=True)
 class ClaimChecks:
-    """All checks of one claim. The claim holds if every check holds.
+    """All checks of one claim. The claim is reproduced if every check is.
 
     Attributes:
         each: The checks.
-        says: What each check verifies, in words. Empty for a claim with a single ``check``; otherwise texts and labels
-            begin with the number of the check.
+        says: What each check verifies, in words. Empty for a claim with a single ``check``. If not empty, texts and
+            labels begin with the number of the check.
     """
 
     each: tuple[ClaimCheck, ...]
@@ -250,20 +251,22 @@ class ClaimChecks:
         return self._joined(check.found(own) for check, own in self.with_results(results))
 
     def with_results(self, results: Sequence[PartResult]) -> list[tuple[ClaimCheck, list[PartResult]]]:
-        """Return each check with its own results, taken from those of `results`."""
+        """Return each check with its own results, selected from what `results` yields."""
         return [
             (check, [one for one in results if one.label.startswith(self._numbered(number, "").strip())])
             for number, check in enumerate(self.each, 1)
         ]
 
-    def in_published_unit(self, results: Sequence[PartResult]) -> float | str | None:
+    def in_published_unit(self, results: Sequence[PartResult]) -> float | None:
         """Return the statistic in the unit of the published value that it should equal.
 
         Returns None unless the claim has a single check for equality with a single result.
         """
-        if self.says or len(results) != 1:
+        criterion = self.each[0].criterion
+        if self.says or len(results) != 1 or not isinstance(criterion, Equals):
             return None
-        return self.each[0].criterion.in_published_unit(results[0].value)
+        value = results[0].value
+        return None if isinstance(value, str) else value / criterion.number.unit
 
     def _numbered(self, number: int, text: str) -> str:
         return f"({number}) {text}" if self.says else text
@@ -288,18 +291,18 @@ class ClaimCheck:
         wanted = [kind for key, kind in CRITERIA.items() if key in check]
         for found, known in ((kinds, STATISTICS), (wanted, CRITERIA)):
             if len(found) != 1:
-                raise ClaimsError(f"a check has one of {', '.join(known)}, not {len(found)} of them")
+                raise ClaimsError(f"a check needs exactly one of {', '.join(known)}, and has {len(found)}")
         (kind,), (criterion,) = kinds, wanted
         if (kind.has_to or Ratio.key in check) != ("to" in check):
-            raise ClaimsError("ratio, difference and outcome need 'to', and nothing else has it")
+            raise ClaimsError("'to' is required with ratio, difference and outcome, and not allowed otherwise")
         if ("over_ratio" in check) != ("over_to" in check) or ("over_to" in check and kind is not Ratio):
-            raise ClaimsError("over_ratio and over_to belong together, and to a ratio")
+            raise ClaimsError("'over_ratio' and 'over_to' require each other, and a 'ratio'")
         if (kind is SettingOutcome) != (criterion is OneOf):
-            raise ClaimsError("an outcome is compared with 'is', and nothing else is")
+            raise ClaimsError("'outcome' requires 'is', and 'is' requires 'outcome'")
         if criterion is EquivalentToOne and not kind.is_around_one:
-            raise ClaimsError("'within' is a margin around 1, for ratio, growth and value alone")
+            raise ClaimsError("'within' is a margin around 1; only ratio, growth and value can have it")
         if "with" in check and kind is not FormulaValue:
-            raise ClaimsError("'with' names the means of a 'value', and belongs to nothing else")
+            raise ClaimsError("'with' names the means of a 'value'; no other check can have it")
         statistic = kind.parse(check)
         return cls(statistic, criterion.parse(check, statistic.quantity, published))
 
@@ -317,13 +320,16 @@ class ClaimCheck:
     def drives(self) -> set[str]:
         """The drives that the check names."""
         named = [self.statistic.where, *(selection.levels for selection in self.statistic.selections)]
-        return {str(drive) for levels in named for drive in listed_levels(levels.get("drive", [])) if drive != ALL}
+        return {
+            str(drive) for levels in named for drive in listed_levels(levels.get("drive", [])) if drive != ALL_LEVELS
+        }
 
     @property
     def published_ids(self) -> list[str]:
         """The id of the published value that a measured statistic is compared with, if any."""
-        name = self.criterion.published_id
-        return [] if name is None or self.statistic.is_of_set_up else [name]
+        if not isinstance(self.criterion, NumericCriterion) or self.statistic.is_of_set_up:
+            return []
+        return [self.criterion.number.id] if self.criterion.number.id else []
 
     def on(self, drive: str) -> ClaimCheck | None:
         """Return the check for another drive; None if it compares drives or is about a particular drive."""
@@ -392,18 +398,6 @@ class Criterion(ABC):
             unit: Unit of the statistic with a leading space; empty if the statistic has no unit.
         """
 
-    @property
-    def published_id(self) -> str | None:
-        """The id of the published value that the criterion refers to, if any."""
-        return None
-
-    def in_published_unit(self, _value: float | str) -> float | str | None:
-        """Return the statistic in the unit of the published value that it should equal.
-
-        Returns None if the criterion is not equality with a published value.
-        """
-        return None
-
 
 @dataclass(frozen=True)
 class ReferenceValue:
@@ -424,12 +418,12 @@ class ReferenceValue:
         """Return the reference value for a number, or for the id of a published value.
 
         Raises:
-            ClaimsError: No published value has the id, or its unit cannot be converted to that of ``quantity``.
+            ClaimsError: No published value has the id, or its unit cannot be converted to the unit of ``quantity``.
         """
         if not isinstance(given, str):
             return cls(float(given))
         if given not in set(published["id"]):
-            near = yaml_schema.nearest(given, published["id"])
+            near = yaml_schema.did_you_mean(given, published["id"])
             raise ClaimsError(f"no published value has the id '{given}'.{near}")
         row = published[published["id"] == given].iloc[0]
         unit = 1.0 if quantity is None else quantity.from_unit(str(row["unit"]))
@@ -447,7 +441,7 @@ class NumericCriterion(Criterion):
 
     Attributes:
         number: The number.
-        tolerance: Accepted relative error, 0.1 for 10 %. None is 0 for bounds, `TOLERANCE` for `Equals`.
+        tolerance: Accepted relative error, 0.1 for 10 %. None is 0 for bounds, `DEFAULT_TOLERANCE` for `Equals`.
         symbol: The comparison as printed in the report.
     """
 
@@ -465,11 +459,6 @@ class NumericCriterion(Criterion):
         text = f"{self.symbol} {self.number.value:g}{unit}"
         return text if self.tolerance is None else f"{text}, tolerance {100 * self.tolerance:g} %"
 
-    @property
-    def published_id(self) -> str | None:
-        """The id of the published number; None if the check contains the number itself."""
-        return self.number.id
-
 
 @dataclass(frozen=True)
 class AtMost(NumericCriterion):
@@ -483,8 +472,8 @@ class AtMost(NumericCriterion):
         """Return the result of comparing the whole confidence interval with the bound.
 
         The statistic is reproduced if its whole interval respects the bound. It is within tolerance if its whole
-        interval respects the bound relaxed by the tolerance, and deviates if its whole interval violates the relaxed
-        bound. Otherwise it is undecided. A single repetition has no interval: the value alone decides.
+        interval respects the bound relaxed by the tolerance, and not reproduced if its whole interval violates the
+        relaxed bound. Otherwise it is undecided. A single repetition has no interval: the value alone decides.
         """
         assert isinstance(observed, Estimate)
         value = observed.value()
@@ -497,9 +486,9 @@ class AtMost(NumericCriterion):
         status = (
             REPRODUCED
             if worst <= _ROUNDING * abs(bound)
-            else WITHIN
+            else WITHIN_TOLERANCE
             if worst <= slack
-            else DEVIATES
+            else NOT_REPRODUCED
             if best > slack
             else UNDECIDED
         )
@@ -531,12 +520,8 @@ class Equals(NumericCriterion):
         value = observed.value()
         low, high, _ = observed.interval(method)
         error = relative_error(value, self.number.value)
-        tolerance = TOLERANCE if self.tolerance is None else self.tolerance
+        tolerance = DEFAULT_TOLERANCE if self.tolerance is None else self.tolerance
         return PartResult(label, value, low, high, status_of_error(error, tolerance), abs(error))
-
-    def in_published_unit(self, value: float | str) -> float | str | None:
-        """Return the statistic in the unit in which the number was published."""
-        return value if isinstance(value, str) else value / self.number.unit
 
 
 @dataclass(frozen=True)
@@ -558,22 +543,23 @@ class EquivalentToOne(Criterion):
     def evaluate(self, label: str, observed: Estimate | ObservedOutcome, method: IntervalMethod) -> PartResult:
         """Return the result of two one-sided tests (Schuirmann 1987) of equivalence.
 
-        The statistic is reproduced if its interval of confidence 1 − 2·`EQUIVALENCE_ALPHA` is inside the margin. It
-        deviates if that interval is completely outside the margin. Otherwise, and without an interval, it is undecided.
+        The statistic is reproduced if its interval of confidence 1 − 2·`EQUIVALENCE_ALPHA` is inside the margin. It is
+        not reproduced if that interval is completely outside the margin. Otherwise, and without an interval, it is
+        undecided.
         """
         assert isinstance(observed, Estimate)
         value = observed.value()
         method = method._replace(confidence=1 - 2 * EQUIVALENCE_ALPHA, method="t")
-        test = equivalence_of(observed.interval(method), self.margin)
+        test = equivalence_of_interval(observed.interval(method), self.margin)
         limit = 1 + self.margin
         excess = max(value / limit, 1 / (value * limit)) - 1 if value > 0 else math.inf
         status = {"equivalent": REPRODUCED, "undecided": UNDECIDED}.get(test.verdict)
-        status = status or (DEVIATES if test.high < 1 / limit or test.low > limit else UNDECIDED)
+        status = status or (NOT_REPRODUCED if test.high < 1 / limit or test.low > limit else UNDECIDED)
         return PartResult(label, value, test.low, test.high, status, max(excess, 0.0))
 
     def describe(self, _unit: str) -> str:
-        """Return the margin in percent."""
-        return f"1 ± {100 * self.margin:g} % (equivalence)"
+        """Return the margin as text: ``1, within a factor of 1.1 (equivalence test)``."""
+        return f"1, within a factor of {1 + self.margin:g} (equivalence test)"
 
 
 @dataclass(frozen=True)
@@ -595,7 +581,7 @@ class OneOf(Criterion):
     def evaluate(self, label: str, observed: Estimate | ObservedOutcome, _method: IntervalMethod) -> PartResult:
         """Return the result: reproduced if the claim lists the observed outcome."""
         assert isinstance(observed, ObservedOutcome)
-        status = REPRODUCED if observed.outcome in self.outcomes else DEVIATES
+        status = REPRODUCED if observed.outcome in self.outcomes else NOT_REPRODUCED
         return PartResult(label, observed.outcome, math.nan, math.nan, status, 0.0)
 
     def describe(self, _unit: str) -> str:
@@ -616,6 +602,6 @@ def relative_error(measured: float, published: float) -> float:
     return 0.0 if not measured else math.inf
 
 
-def status_of_error(error: float, tolerance: float = TOLERANCE) -> str:
+def status_of_error(error: float, tolerance: float = DEFAULT_TOLERANCE) -> str:
     """Return the status of a published number by the relative error of what was measured."""
-    return REPRODUCED if abs(error) <= EXACT else WITHIN if abs(error) <= tolerance else DEVIATES
+    return REPRODUCED if abs(error) <= EXACT_ERROR else WITHIN_TOLERANCE if abs(error) <= tolerance else NOT_REPRODUCED

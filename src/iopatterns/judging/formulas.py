@@ -1,4 +1,4 @@
-"""Arithmetic in claims: an expression such as `100 / (99 + cost)` over named numbers, and nothing else."""
+"""Parse and evaluate arithmetic expressions over named numbers, such as `100 / (99 + cost)`."""
 
 import ast
 import math
@@ -16,52 +16,53 @@ _OPERATIONS: dict[type, Callable[[float, float], float]] = {
 
 
 class FormulaError(IoPatternsError):
-    """An expression holds something else than numbers, names, + - * / and parentheses."""
+    """An expression contains something other than numbers, names, + - * / and parentheses."""
 
 
 class Formula:
-    """An expression, parsed: ``names`` are those in it, in alphabetical order; call it with their numbers."""
+    """A parsed expression; call it with the numbers of its names.
+
+    Attributes:
+        names: The names in the expression, in alphabetical order.
+    """
 
     def __init__(self, text: str) -> None:
-        """Parse the expression. Raises FormulaError."""
+        """Parse the expression.
+
+        Raises:
+            FormulaError: The text is not arithmetic.
+        """
         names: set[str] = set()
         try:
-            self._body = ast.parse(text, mode="eval").body
-            self._check(self._body, names, text)
-        # the last two of what is nested or long beyond reason
+            self._evaluate = _evaluator(ast.parse(text, mode="eval").body, names, text)
+        # RecursionError and MemoryError: the expression is nested too deeply or is too long
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise FormulaError(f"'{text}' is no arithmetic expression such as 'read / (99 + write)'") from None
+            raise FormulaError(f"'{text}' is not an arithmetic expression such as 'read / (99 + write)'") from None
         self.names = sorted(names)
 
-    def _check(self, node: ast.expr, names: set[str], text: str) -> None:
-        match node:
-            case ast.Constant(value=value) if _is_number(value):
-                pass
-            case ast.Name(id=name):
-                names.add(name)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
-                self._check(left, names, text)
-                self._check(right, names, text)
-            case _:
-                raise FormulaError(f"'{ast.unparse(node)}' in '{text}' is no number, name or + - * /")
-
     def __call__(self, numbers: Mapping[str, float]) -> float:
-        """Return what the expression comes to. Raises ZeroDivisionError."""
-        return self._value(self._body, numbers)
+        """Return the value of the expression. Raises ZeroDivisionError."""
+        return self._evaluate(numbers)
 
-    def _value(self, node: ast.expr, numbers: Mapping[str, float]) -> float:
-        match node:
-            case ast.Constant(value=int() | float() as value):
-                return float(value)
-            case ast.Name(id=name):
-                return float(numbers[name])
-            case ast.BinOp(left=left, op=op, right=right):
-                return _OPERATIONS[type(op)](self._value(left, numbers), self._value(right, numbers))
-        raise AssertionError(ast.dump(node))  # __init__ lets nothing else pass
+
+def _evaluator(node: ast.expr, names: set[str], text: str) -> Callable[[Mapping[str, float]], float]:
+    """Return a function that computes a part of an expression, and add the names in the part to ``names``."""
+    match node:
+        case ast.Constant(value=int() | float() as value) if _is_number(value):
+            number = float(value)
+            return lambda _numbers: number
+        case ast.Name(id=name):
+            names.add(name)
+            return lambda numbers: float(numbers[name])
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
+            operation = _OPERATIONS[type(op)]
+            first, second = _evaluator(left, names, text), _evaluator(right, names, text)
+            return lambda numbers: operation(first(numbers), second(numbers))
+    raise FormulaError(f"'{ast.unparse(node)}' in '{text}' is not a number, a name or one of + - * /")
 
 
 def _is_number(value: object) -> bool:
     try:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:  # a whole number beyond what a float holds
+    except OverflowError:  # an integer beyond the range of float
         return False

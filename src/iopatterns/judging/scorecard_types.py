@@ -1,58 +1,53 @@
-"""What a scorecard holds: the verdict on each claim and published value of a study, and their counts."""
+"""The content of results/scorecard.json: verdicts on claims and published values, and their counts."""
 
 from typing import Any, NotRequired, TypedDict
 
-# A number as the scorecard has it; a word is a scheduler or the like, None what is not finite or was not measured
-Number = float | str | None
+# A number; text for an outcome or status, None for a number that is not finite
+ScorecardValue = float | str | None
 
-# In functional form, for `class` is a keyword of Python
-_OfClass = TypedDict("_OfClass", {"class": str, "class_because": str})
-
-
-class Reading(TypedDict):
-    """What became of one of several checks of a claim, in words."""
-
-    says: str
-    expected: str
-    found: str
-    finding: str
+# In functional form, because `class` is a keyword of Python
+_Classified = TypedDict("_Classified", {"class": str, "class_because": str})
 
 
-class JudgedPart(TypedDict):
-    """One comparison that the check of a claim is made of."""
+class ClaimVerdict(_Classified):
+    """The verdict on a claim. A claim without a check lacks the last eight keys.
 
-    label: str
-    value: Number
-    low: Number
-    high: Number
-    status: str
-    off_percent: float | None
-
-
-class JudgedClaim(_OfClass):
-    """What became of a claim. One that is untestable has no statistic, and nothing was found of it."""
+    Attributes:
+        drive: The user's drive that the checks were applied to; None for the drives of the source.
+        status: One of `scorecard.STATUSES`.
+        finding: The status regardless of whether the source contradicts itself.
+        because: Why the claim was not reproduced or not tested; may be empty.
+        bounds: The ids of the published values that the claim is compared with.
+        compared: The statistic in the unit of the published value that it should equal.
+        parts: The verdict at each combination of levels: label, value, low, high, status and off_percent, see
+            `claims.PartResult`.
+        holding: The number of reproduced parts.
+        worst: The label of the part that is farthest off, if any part is off.
+        off_percent: How far the worst part is off, relative to the bound; None if this is infinite.
+        readings: For a claim with several checks, each check's says, expected, found and finding.
+    """
 
     id: str
     place: str
     quote: str
     says: str
-    drive: str | None  # of yours, to which the check was put; None: the drives of the source
+    drive: str | None
     status: str
-    finding: str  # what it came to regardless of whether the source contradicts it
+    finding: str
     because: str
-    bounds: list[str]  # ids of the published values that it is held against
-    compared: Number
-    parts: list[JudgedPart]
+    bounds: list[str]
+    compared: float | None
+    parts: list[dict[str, ScorecardValue]]
     statistic: NotRequired[str]
     expected: NotRequired[str]
     found: NotRequired[str]
     holding: NotRequired[int]
     worst: NotRequired[str | None]
     off_percent: NotRequired[float | None]
-    readings: NotRequired[list[Reading]]
+    readings: NotRequired[list[dict[str, str]]]
 
 
-class Printed(TypedDict):
+class PublishedRow(TypedDict):
     """A published value, as its row of values.csv has it."""
 
     id: str
@@ -68,50 +63,43 @@ class Printed(TypedDict):
     quote: str
 
 
-class JudgedValue(Printed, _OfClass):
-    """What became of a published value."""
+class ValueVerdict(PublishedRow, _Classified):
+    """The verdict on a published value; ``measured_by`` is the id of the claim that measured it, or empty."""
 
     status: str
     finding: str
     because: str
     measured: float | None
     error_percent: float | None
-    measured_by: str  # id of the claim that measures it; empty where it is measured by itself
+    measured_by: str
 
 
-class Verdict(TypedDict):
-    """How many claims can be checked and are not contradicted by their source, and how many of these hold."""
+class ClaimCounts(TypedDict):
+    """The number of claims that can be checked and are not contradicted by their source, and of those reproduced."""
 
     checkable: int
     hold: int
 
 
-class Errors(TypedDict):
-    """How far some published values are off; without any there is but their number."""
+class StudyVerdicts(ClaimCounts):
+    """The verdicts on all claims and published values of a study.
 
-    values: int
-    mean_absolute_percent: NotRequired[float | None]
-    largest_percent: NotRequired[float]
-    largest_at: NotRequired[str]
+    Attributes:
+        counts: The number of claims and of values by status.
+        held_out: Whether no model may be fitted to the study's values.
+        by_class: For each class (see `evidence`), the counts of ``claims``; and of ``values`` the number, the mean
+            absolute error, the largest error and its place.
+        own: The counts of claims for each drive of the user.
+        configuration: The study's settings, see `expected_verdicts.study_settings`; added by the rule `judge`.
+    """
 
-
-class ByClass(TypedDict):
-    """Verdicts on claims and errors of values, by class (see `classes`)."""
-
-    claims: dict[str, Verdict]
-    values: dict[str, Errors]
-
-
-class Judged(Verdict):
-    """What became of the claims and numbers of a study."""
-
-    claims: list[JudgedClaim]
-    values: list[JudgedValue]
+    claims: list[ClaimVerdict]
+    values: list[ValueVerdict]
     contradictions: list[dict[str, Any]]
-    counts: dict[str, dict[str, int]]  # of claims and values, by status
-    held_out: bool  # whether its values are data sheets', held out from every fit
+    counts: dict[str, dict[str, int]]
+    held_out: bool
     tolerance: float
-    by_class: ByClass
+    by_class: dict[str, Any]
     ablation: dict[str, Any]
-    own: dict[str, Verdict]
-    configuration: NotRequired[dict[str, Any]]  # what the study was configured with, as a run adds it
+    own: dict[str, ClaimCounts]
+    configuration: NotRequired[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Measures a drive at some levels of some factors with no file to write: a study for it, in a folder of its own."""
+"""Measure a drive over a grid of factor levels in a generated study; the user writes no configuration file."""
 
 import hashlib
 import json
@@ -13,36 +13,42 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from iopatterns.base import children, files, messages, units, yaml_schema
+from iopatterns.base import files, messages, subprocess_env, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, drive_entries, factors, grid, schemas, sources
 from iopatterns.measuring import progress
-from iopatterns.measuring.cell import log_beside, measure_all
+from iopatterns.measuring.cell import latency_log_path, measure_cells
 from iopatterns.raw import tuning_steps
 
 if TYPE_CHECKING:
-    from iopatterns.study import Study
+    import pandas as pd
 
-FOLDER = "results/bench"
-STUDY = "bench"
-# Asynchronous, so that iodepth is what is asked for, and past the page cache
+BENCH_FOLDER = "results/bench"
+BENCH_STUDY = "bench"
+# An asynchronous engine, because a synchronous one ignores iodepth; direct I/O, because the page cache hides the drive
 _FIO = {"ioengine": "libaio", "direct": 1, "group_reporting": 1}
 _QUANTITIES = ("iops", "bandwidth", "latency", "clat p99")
-_OF_FIGURES = ("iops", "latency")
-_DIGITS = 8
-# Into so many intervals the curve over time divides an execution, none shorter than fio can log
-_INTERVALS, _LEAST_INTERVAL_MS = 25, 10
+_FIGURE_QUANTITIES = ("iops", "latency")
+_DIGITS = 8  # of the digest in the name of a folder
+# The curve over time has this many intervals per repetition; fio cannot log shorter intervals than the second number
+_INTERVALS, _MIN_INTERVAL_MS = 25, 10
 
 
 class BenchError(IoPatternsError):
-    """A factor or level that cannot be measured; the message names it."""
+    """A factor or level cannot be measured; the message names it."""
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
-class Request:
-    """What is asked for: a drive, the levels of each factor as they were typed, and values other than config.yaml's."""
+class BenchRequest:
+    """A request of the user to measure a drive.
+
+    Attributes:
+        drive: The name of the drive.
+        levels: The levels of each factor, as typed.
+        values: Values that replace values of config.yaml, such as ``runtime``.
+    """
 
     drive: str
     levels: Mapping[str, Sequence[str]]
@@ -51,157 +57,171 @@ class Request:
 
 @dataclass(frozen=True)
 class Bench:
-    """A study made for one request, below ``folder``: its configuration, raw files and results."""
+    """A study that was generated for one request.
+
+    Attributes:
+        root: The folder of the project.
+        folder: The folder below results/bench with the study's configuration, raw files and results.
+        request: The request.
+        conf: The configuration of the study.
+        cells: The cells of the study: each is one configuration of drive, settings and workload.
+    """
 
     root: Path
     folder: Path
-    request: Request
+    request: BenchRequest
     conf: config.Config
     cells: Sequence[grid.Cell]
 
     @classmethod
-    def lay_out(cls, root: Path, request: Request) -> "Bench":
-        """Write the configuration of a request below ``root``/results/bench, and expand it.
+    def create(cls, root: Path, request: BenchRequest) -> "Bench":
+        """Write the configuration of the study below results/bench, and return the study.
 
-        The same request has the same folder, so that what it measured is there when it is made again. Raises
-        BenchError, ConfigError or GridError.
+        Equal requests have the same folder. Repetitions that an earlier, equal request measured are reused.
+
+        Args:
+            root: The folder of the project.
+            request: The request.
+
+        Raises:
+            BenchError: A factor or level of the request is invalid.
+            ConfigError: The project's configuration is invalid.
         """
         main = {**yaml_schema.read_yaml(root, config.CONFIG_FILE), **request.values}
-        main |= {"drives": [request.drive], "studies": [STUDY], "independent_drives": []}
+        main |= {"drives": [request.drive], "studies": [BENCH_STUDY], "independent_drives": []}
         vary = {name: [_level(name, text) for text in texts] for name, texts in request.levels.items()}
+        fio = {**_FIO, "log_hist_msec": _log_interval_ms(main["runtime"])}
+        experiment = {"runtime": main["runtime"], "vary": vary, "tables": [BENCH_STUDY], "figures": [BENCH_STUDY]}
         study = {
             "title": f"Measurements of {request.drive}",
             "drives": [request.drive],
             "repetitions": main["repetitions"],
-            "fio": {
-                name: level
-                for name, level in {**_FIO, "log_hist_msec": _log_interval_ms(main["runtime"])}.items()
-                if name not in vary
-            },
-            "experiments": {STUDY: {"runtime": main["runtime"], "vary": vary, "tables": [STUDY], "figures": [STUDY]}},
+            "fio": {name: level for name, level in fio.items() if name not in vary},
+            "experiments": {BENCH_STUDY: experiment},
         }
-        asked = hashlib.sha256(json.dumps([main, study], sort_keys=True).encode()).hexdigest()
-        folder = root / FOLDER / f"{request.drive}-{asked[:_DIGITS]}"
-        known = drive_entries.read(root)
+        digest = hashlib.sha256(json.dumps([main, study], sort_keys=True).encode()).hexdigest()
+        folder = root / BENCH_FOLDER / f"{request.drive}-{digest[:_DIGITS]}"
+        known = drive_entries.read_drive_entries(root)
         entry = known.entries[request.drive]
-        of_user = {request.drive: entry} if request.drive in known.of_user else {}
-        if not of_user:
+        user_drives = {request.drive: entry} if request.drive in known.user_drives else {}
+        if not user_drives:
             study["twins"] = {request.drive: {key: value for key, value in entry.items() if key != "kind"}}
         written = {
             config.CONFIG_FILE: main,
-            drive_entries.FILE: of_user,
-            f"{config.STUDIES_FOLDER}/{STUDY}.yaml": study,
+            drive_entries.DRIVES_FILE: user_drives,
+            f"{config.STUDIES_FOLDER}/{BENCH_STUDY}.yaml": study,
         }
         for file, content in written.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            _write(folder / file, content)
-        shutil.copytree(root / schemas.FOLDER, folder / schemas.FOLDER, dirs_exist_ok=True)
+            files.write_text(folder / file, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+        shutil.copytree(root / schemas.SCHEMAS_FOLDER, folder / schemas.SCHEMAS_FOLDER, dirs_exist_ok=True)
         try:
-            conf = config.load(folder)
-            return cls(root, folder, request, conf, list(grid.expand(conf, STUDY)))
+            conf = config.load_config(folder)
+            return cls(root, folder, request, conf, list(grid.expand_grid(conf, BENCH_STUDY)))
         except yaml_schema.ConfigError as error:
             raise BenchError(_as_typed(str(error))) from None
 
     def raw_files(self) -> list[Path]:
-        """Return the paths of all raw files, from where the command was started."""
-        names = grid.execution_names(self.conf.repetitions)
+        """Return the paths of all raw files, relative to the folder of the project."""
+        names = grid.repetition_names(self.conf.repetitions)
         raw = Path(os.path.relpath(self.folder / "raw", self.root))
         return [raw / cell.folder / f"{name}.json" for cell in self.cells for name in names]
 
     def measure(self) -> int:
-        """Measure what is not there yet, as a study's cells are measured; return how many executions that were."""
+        """Measure the repetitions that have no raw file yet; return their number."""
         raws = self.raw_files()
         missing = sum(not (self.root / raw).exists() for raw in raws)
-        children.make_uniform()
-        progress.begin(self.folder / "raw/.progress", missing)
+        subprocess_env.make_environment_uniform()
+        progress.begin_count(self.folder / "raw/.progress", missing)
         cells = f"{len(self.cells)} cell{'' if len(self.cells) == 1 else 's'}"
-        messages.say(f"{self.request.drive}: {cells}, {missing} of {len(raws)} executions to measure")
-        return measure_all(self.root, [cell.specification for cell in self.cells], raws) if missing else 0
+        messages.say(f"{self.request.drive}: {cells}, {missing} of {len(raws)} repetitions to measure")
+        return measure_cells(self.root, [cell.specification for cell in self.cells], raws) if missing else 0
 
-    def tell(self) -> str:
-        """Write the table and figures of what was measured, and return the table and what is where, for a terminal."""
+    def write_results(self) -> str:
+        """Write the table and figures; return the table and the places of all files as text for a terminal."""
         from iopatterns import study
         from iopatterns.analysis import collect, plots, report_tables, tables
 
-        experiments = {cell.folder: [STUDY] for cell in self.cells}
+        experiments = {cell.folder: [BENCH_STUDY] for cell in self.cells}
         raws = [self.root / raw for raw in self.raw_files()]
-        place = self.folder / "measurements" / STUDY
-        table = collect.measurements(raws, experiments)
-        files.write(place.with_suffix(".parquet"), lambda temporary: table.to_parquet(temporary, index=False))
-        tuning_steps.write_records(place.with_suffix(".tuning.json"), collect.tuned(raws, experiments))
+        place = self.folder / "measurements" / BENCH_STUDY
+        measurements, tuning = place.with_suffix(".parquet"), place.with_suffix(".tuning.json")
+        table = collect.measurement_table(raws, experiments)
+        files.write_atomically(measurements, lambda temporary: table.to_parquet(temporary, index=False))
+        tuning_steps.write_tuning_records(tuning, collect.tuning_records(raws, experiments))
         found = study.Study.load(
-            measurements=place.with_suffix(".parquet"),
-            tuning=place.with_suffix(".tuning.json"),
-            published=self.folder / sources.PUBLISHED / STUDY,
+            measurements=measurements,
+            tuning=tuning,
+            published=self.folder / sources.PUBLISHED_FOLDER / BENCH_STUDY,
             twins=self.root / "data/twins",
             confidence=self.conf.confidence,
             method=self.conf.interval,
         )
-        by = found.factors(STUDY)
-        shown = report_tables.level_table(found.comparison(STUDY, by, _QUANTITIES), by, _QUANTITIES)
-        tables.write_table(shown, self.folder / "tables" / STUDY)
-        self._draw_details(found, by)
-        for name in _OF_FIGURES:
-            x, panels = plots.level_panels(found.summary(STUDY, by, name), by, name, found.published(STUDY, of=name))
-            plots.save(plots.curves_figure(panels, x, columns=2), self.folder / "figures" / name.replace(" ", "-"))
-        depths = found.summary(STUDY, by, "iops")
+        by = found.factors(BENCH_STUDY)
+        shown = report_tables.level_table(found.comparison(BENCH_STUDY, by, _QUANTITIES), by, _QUANTITIES)
+        tables.write_table(shown, self.folder / "tables" / BENCH_STUDY)
+        figures, summaries = self.folder / "figures", {}
+        for name in _FIGURE_QUANTITIES:
+            summaries[name] = found.summary(BENCH_STUDY, by, name)
+            x, panels = plots.panels_by_level(summaries[name], by, name, found.published(BENCH_STUDY, of=name))
+            plots.save_figure(plots.curves_figure(panels, x, columns=2), figures / name)
         if {"iodepth", "numjobs"} <= set(by):
-            plots.save(plots.heat_map(depths, "iodepth", "numjobs", "iops"), self.folder / "figures/iodepth-numjobs")
-        refused = "\n".join(f"not measured: {found.why_not(STUDY, each['drive'])}" for each in found.left_out())
-        return "\n".join(filter(None, (tables.to_text(shown), refused, "", self._where())))
+            heat_map = plots.heat_map(summaries["iops"], "iodepth", "numjobs", "iops")
+            plots.save_figure(heat_map, figures / "iodepth-numjobs")
+        rows = found.rows(BENCH_STUDY)
+        if not rows.empty:
+            self._draw_details(rows, summaries, by)
+        refused = "\n".join(f"not measured: {found.why_not(BENCH_STUDY, each['drive'])}" for each in found.left_out())
+        return "\n".join(filter(None, (tables.to_text(shown), refused, "", self._next_steps())))
 
-    def _draw_details(self, found: "Study", by: Sequence[str]) -> None:
-        """Draw what the raw files have beside the means: bars of all cells, latencies, and rates over time."""
-        from iopatterns.analysis import details, plots
+    def _draw_details(self, rows: "pd.DataFrame", summaries: "Mapping[str, pd.DataFrame]", by: Sequence[str]) -> None:
+        """Draw bars of all cells, histograms of latencies, and rates over time.
 
-        rows = found.rows(STUDY)
-        if rows.empty:
-            return
-        raw = self.folder / "raw"
-        keys = rows[["drive", "study", "cell", "execution"]].to_dict("records")
-        sources = [raw / "/".join(str(each[k]) for k in ("drive", "study", "cell")) / _file(each) for each in keys]
+        Args:
+            rows: One row per repetition, as `quantities.read_executions` returns it.
+            summaries: The summary of each quantity, see `Study.summary`.
+            by: The columns of the varied factors.
+        """
+        from iopatterns.analysis import execution_figures, plots
+
         figures = self.folder / "figures"
-        summaries = {name: found.summary(STUDY, by, name) for name in _OF_FIGURES}
-        plots.save(details.bars(summaries, by), figures / "bars")
-        latencies = details.latencies(sources)
-        plots.save(
-            details.histograms(rows.assign(source=list(map(str, sources))), latencies, by), figures / "histogram"
-        )
-        logs = [log_beside(source) for source in sources]
-        there = [log for log in logs if log.exists()]
-        rates = details.over_time(there)
+        raws = [
+            self.folder / "raw" / row["drive"] / row["study"] / row["cell"] / f"{int(row['execution']):02}.json"
+            for row in rows.to_dict("records")
+        ]
+        plots.save_figure(execution_figures.quantity_bars(summaries, by), figures / "bars")
+        latencies = execution_figures.completion_latencies(raws)
+        histograms = execution_figures.latency_histograms(rows.assign(source=list(map(str, raws))), latencies, by)
+        plots.save_figure(histograms, figures / "histogram")
+        logs = [latency_log_path(raw) for raw in raws]
+        rates = execution_figures.rates_over_time([log for log in logs if log.exists()])
         if not rates.empty:
-            curves = details.curves_over_time(rows.assign(source=list(map(str, logs))), rates, by)
-            plots.save(curves, figures / "over-time")
+            curves = execution_figures.rate_curves(rows.assign(source=list(map(str, logs))), rates, by)
+            plots.save_figure(curves, figures / "over-time")
 
-    def _where(self) -> str:
-        place = os.path.relpath(self.folder, self.root)
-        drive = self.request.drive
-        overrides = [f"studies=[{STUDY}]", f"drives=[{drive}]", *(f"{k}={v}" for k, v in self.request.values.items())]
+    def _next_steps(self) -> str:
+        """Return the places of the results, and the commands that turn them into a study of the report."""
+        place, drive = os.path.relpath(self.folder, self.root), self.request.drive
+        values = [f"{key}={value}" for key, value in self.request.values.items()]
+        overrides = [f"studies=[{BENCH_STUDY}]", f"drives=[{drive}]", *values]
         return (
-            f"{place}: tables, figures, raw (raw files and sidecars, kept: the same command measures nothing twice)\n"
-            f"To keep it as a study of the report, under any name in place of {STUDY}:\n"
-            f"  cp {place}/{config.STUDIES_FOLDER}/{STUDY}.yaml {config.STUDIES_FOLDER}/\n"
-            f"  mkdir -p data/raw/{drive} && cp -r {place}/raw/{drive}/{STUDY} data/raw/{drive}/\n"
-            f"  iopatterns study new {STUDY}\n"
+            f"{place}: tables, figures and raw files (the same command reuses them)\n"
+            f"To keep the results as a study of the report, replace {BENCH_STUDY} by a name of your choice:\n"
+            f"  cp {place}/{config.STUDIES_FOLDER}/{BENCH_STUDY}.yaml {config.STUDIES_FOLDER}/\n"
+            f"  mkdir -p data/raw/{drive} && cp -r {place}/raw/{drive}/{BENCH_STUDY} data/raw/{drive}/\n"
+            f"  iopatterns study new {BENCH_STUDY}\n"
             f"  {shlex.join(['snakemake', '--cores', '1', '--config', *overrides])}"
         )
 
 
-def _file(row: Mapping[Any, Any]) -> str:
-    """Return the name of the raw file of an execution."""
-    return f"{int(row['execution']):02}.json"
-
-
-def _write(path: Path, content: Any) -> None:
-    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-    files.write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
 def _level(name: str, text: str) -> int | str:
-    """Return a level as a study's file has it. Raises BenchError for one that is no number where one is needed."""
+    """Return a typed level as it is written in a study file.
+
+    Raises:
+        BenchError: There is no factor of this name, or the factor needs a number.
+    """
     try:
-        factor = factors.get(name)
+        factor = factors.find_factor(name)
     except factors.FactorError as error:
         raise BenchError(f"{name}={messages.printable(text)}: {error}") from None
     if factor.kind in {"number", "percent"}:
@@ -213,15 +233,15 @@ def _level(name: str, text: str) -> int | str:
 
 
 def _log_interval_ms(runtime: Any) -> int:
-    """Return how often the latencies of an execution are logged; a runtime that is none is told when it is read."""
+    """Return the interval in ms at which fio logs latencies. An invalid runtime is reported when it is used."""
     try:
-        return max(_LEAST_INTERVAL_MS, units.duration_us(runtime) // 1000 // _INTERVALS)
+        return max(_MIN_INTERVAL_MS, units.parse_duration_us(runtime) // 1000 // _INTERVALS)
     except ValueError:
-        return _LEAST_INTERVAL_MS
+        return _MIN_INTERVAL_MS
 
 
 def _as_typed(message: str) -> str:
-    """Return a message on the study's file in the words of the command line."""
-    begin = rf"{config.STUDIES_FOLDER}/{STUDY}\.yaml(:\d+)?: "
-    lines = [re.sub(f"^{begin}", "", line).removeprefix(f"experiments.{STUDY}") for line in message.splitlines()]
+    """Return an error message about the study file without the file and keys, which the user did not write."""
+    begin = rf"{config.STUDIES_FOLDER}/{BENCH_STUDY}\.yaml(:\d+)?: "
+    lines = [re.sub(f"^{begin}", "", line).removeprefix(f"experiments.{BENCH_STUDY}") for line in message.splitlines()]
     return "\n".join(line.removeprefix(".vary.").lstrip(": ") for line in lines)

@@ -1,4 +1,4 @@
-"""The sliders and menus of notebooks/explore.ipynb: what they are set to is drawn at once."""
+"""The sliders and menus of notebooks/explore.ipynb, which draw a figure after each change."""
 
 import html
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from iopatterns.analysis import quantities
 from iopatterns.analysis.outputs import small_png
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.base.errors import IoPatternsError
@@ -22,59 +23,66 @@ _JOBS = [1, 2, 4, 8, 16]
 _ARRIVALS = [0, *(digit * 10**power for power in range(2, 6) for digit in (1, 2, 5)), 10**6]
 _REQUESTS = [1000 * 2**power for power in range(6)]
 _NONE = "(none)"
-# A slider is redrawn once it is let go
+# A slider redraws the figure when it is released, not while it moves
 _ON_RELEASE = {"continuous_update": False}
 
 
 class _Controls(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
-    """Menus and sliders; on their right the figure that they give, and what is said of it."""
+    """Menus and sliders, with the figure for their values and a message below it."""
 
     def __init__(self, controls: Sequence[widgets.Widget]) -> None:
         self._image = widgets.Image(format="png", layout=widgets.Layout(max_width="100%", object_fit="contain"))
-        self._said = widgets.HTML()
+        self._message = widgets.HTML()
         left = widgets.VBox(controls, layout=widgets.Layout(flex="0 0 auto"))
-        right = widgets.VBox([self._image, self._said], layout=widgets.Layout(flex="1 1 auto", min_width="0"))
+        right = widgets.VBox([self._image, self._message], layout=widgets.Layout(flex="1 1 auto", min_width="0"))
         super().__init__([left, right])
 
     def redraw(self, _: object = None) -> None:
-        """Show the figure of what is set; where there is none, say why and leave the figure."""
+        """Draw the figure for the present values; after an error show the message and keep the figure."""
         try:
-            self._image.value, self._said.value = self._drawn()
+            self._image.value, self._message.value = self._drawn()
         except IoPatternsError as error:
-            self._said.value = f"<b>{html.escape(str(error))}</b>"
+            self._message.value = f"<b>{html.escape(str(error))}</b>"
 
     def _drawn(self) -> tuple[bytes, str]:
-        """Return the figure of what is set as PNG, and HTML to show below it."""
+        """Return the figure for the present values as PNG, and HTML to show below it."""
         raise NotImplementedError
 
     @property
     def png(self) -> bytes:
-        """The figure as it is shown; empty where there is none."""
+        """The shown figure as PNG; empty if there is none."""
         return bytes(self._image.value)
 
     @property
-    def said(self) -> str:
-        """What is said in place of a figure, or below it: HTML."""
-        return str(self._said.value)
+    def message(self) -> str:
+        """The text below the figure, as HTML."""
+        return str(self._message.value)
 
 
 class TwinControls(_Controls):
-    """A twin's parameters and a workload beside the figure of what they give, redrawn with each change."""
+    """Controls of a twin (simulated drive) and a workload, with the figure of the simulation."""
 
     def __init__(self, twin: str = "px05smb040") -> None:
-        """Begin with a twin of data/twins as it is, and random reads. Raises TwinError for one that is not there."""
-        self._model = models.load(twin)
+        """Create the controls, with random reads and the parameters of the model.
+
+        Args:
+            twin: The name of a model in data/twins.
+
+        Raises:
+            TwinError: There is no such model.
+        """
+        self._model = models.load_model(twin)
         self._settings: dict[str, Any] = {}
-        self._outcome: explore.Outcome | None = None
-        self._kept: explore.Outcome | None = None
-        self._picture = explore.Picture()
-        self._twin = _menu("Twin", models.names(), twin, self._another_twin)
+        self._result: explore.SimulationResult | None = None
+        self._reference: explore.SimulationResult | None = None
+        self._figure = explore.SimulationFigure()
+        self._twin = _menu("Twin", models.list_models(), twin, self._change_twin)
         self._workload = self._workload_controls()
         self._group = _menu("Parameters of", self._groups(), None, self._show_group)
         self._parameters = widgets.VBox()
-        keep = widgets.Button(description="Keep in grey", tooltip="compare what follows with this")
+        keep = widgets.Button(description="Keep in grey", tooltip="compare the following results with this one")
         keep.on_click(self._keep)
-        reset = widgets.Button(description="As in the model", tooltip="set all parameters back")
+        reset = widgets.Button(description="As in the model", tooltip="reset all parameters")
         reset.on_click(self._reset)
         buttons = widgets.HBox([keep, reset])
         super().__init__([self._twin, *self._workload.values(), self._group, self._parameters, buttons])
@@ -82,11 +90,11 @@ class TwinControls(_Controls):
         self.redraw()
 
     def __repr__(self) -> str:
-        """Say what is here where a notebook is read without its widgets."""
-        return "Sliders and menus of a twin and a workload: ./reproduce.sh lab opens them"
+        """Return the text that a notebook shows without its widgets."""
+        return "Sliders and menus of a twin and a workload; open the notebook with ./reproduce.sh lab"
 
     def _workload_controls(self) -> dict[str, Any]:
-        """Return a control for each field of a workload, by its name."""
+        """Return a control for each field of a workload, by name."""
         start = explore.Workload()
         rates = [("closed loop", 0), *((f"{rate:,}/s", rate) for rate in _ARRIVALS[1:])]
         mix = _labelled(widgets.IntSlider, "Share of reads", self.redraw, value=start.rwmixread, step=5, **_ON_RELEASE)
@@ -101,13 +109,13 @@ class TwinControls(_Controls):
         }
 
     def _groups(self) -> list[str]:
-        """Return the parts of the drive that have parameters; of its size as a whole little is to be learnt first."""
+        """Return the groups of parameters: the most instructive ones first, the capacity last."""
         groups = dict.fromkeys(name.partition(".")[0] for name in self._model.values)
         return sorted(groups, key=lambda group: (group not in {"read_ahead", "disk"}, group == "capacity"))
 
-    def _another_twin(self, _: object) -> None:
-        self._model, self._settings = models.load(self._twin.value), {}
-        # the groups of a disk are others than those of an SSD; choosing the first of them shows it
+    def _change_twin(self, _: object) -> None:
+        self._model, self._settings = models.load_model(self._twin.value), {}
+        # a disk has other groups of parameters than an SSD; the first group is selected
         self._group.options = self._groups()
         self._show_group()
         self.redraw()
@@ -118,8 +126,8 @@ class TwinControls(_Controls):
         self._parameters.children = [self._control(name) for name in names]
 
     def _control(self, name: str) -> Any:
-        """Return the control of a parameter: a slider of its levels, a slider of a share, a menu or a box to tick."""
-        declared, value = models.declared()[name], self._model.values[name]
+        """Return the control of a parameter: a slider, a menu or a checkbox, depending on its kind."""
+        declared, value = models.declared_parameters()[name], self._model.values[name]
         set_to = self._settings.get(name, _written(name, value))
         label = name.partition(".")[2].replace("_", " ")
 
@@ -138,14 +146,14 @@ class TwinControls(_Controls):
                 bounds = {"min": declared["minimum"], "max": declared["maximum"], "step": 0.01}
                 control = _labelled(widgets.FloatSlider, label, change, value=set_to, **bounds, **_ON_RELEASE)
             case _:
-                levels = explore.levels(name, value)
+                levels = explore.values_to_try(name, value)
                 options = [(models.format_value(name, each), _written(name, each)) for each in levels]
                 control = _slider(label, options, set_to, change)
         control.tooltip = declared["text"]
         return control
 
     def _keep(self, _: object) -> None:
-        self._kept = self._outcome
+        self._reference = self._result
         self.redraw()
 
     def _reset(self, _: object) -> None:
@@ -155,93 +163,99 @@ class TwinControls(_Controls):
 
     def _drawn(self) -> tuple[bytes, str]:
         workload = explore.Workload(**{name: control.value for name, control in self._workload.items()})
-        self._outcome = explore.simulate(self._model, workload, self._settings)
-        return self._picture.png(self._outcome, self._kept), html.escape(_summary(self._outcome, self._settings))
+        self._result = explore.simulate_workload(self._model, workload, self._settings)
+        return self._figure.png(self._result, self._reference), html.escape(_summary(self._result, self._settings))
 
 
-def _written(name: str, value: models.Value) -> Any:
-    """Return a parameter's value as a model file has it, sizes and times with their units, other than 0."""
-    declared = models.declared()[name]
+def _written(name: str, value: models.ParameterValue) -> Any:
+    """Return a parameter's value as a model file has it: sizes and times other than 0 have units."""
+    declared = models.declared_parameters()[name]
     with_unit = declared["kind"] == "number" and declared["unit"] != "count" and value != 0
     return models.format_value(name, value) if with_unit else value
 
 
-def _summary(outcome: explore.Outcome, settings: dict[str, Any]) -> str:
-    asked = outcome.workload.requests
-    few = f" of {asked:,}, for the drive does much work for each" if outcome.requests < asked else ""
+def _summary(result: explore.SimulationResult, settings: dict[str, Any]) -> str:
+    wanted = result.workload.requests
+    cut_short = f" of {wanted:,} (each causes much work in the drive)" if result.requests < wanted else ""
     changed = "".join(f"; {name} {value}" for name, value in settings.items())
-    return f"{outcome.requests:,} requests{few}, {outcome.duration_ns / 1e9:.4g} s of the drive's time{changed}"
+    return f"{result.requests:,} requests{cut_short}, {result.duration_ns / 1e9:.4g} s of simulated time{changed}"
 
 
 class RunControls(_Controls):
-    """Menus of what a finished run has measured: quantity, axis, curves, panels, and the levels of all else."""
+    """Menus of a finished run: quantity, axis, curves, panels, and the levels of all other factors."""
 
     def __init__(self, root: Path) -> None:
-        """Begin with the first study that was measured below the project's folder; say so where none was."""
-        self._tables = browse.finished(root)
+        """Create the menus, for the first measured study; show a message if nothing was measured.
+
+        Args:
+            root: The folder of the project.
+        """
+        self._tables = browse.finished_runs(root)
         self._levels: dict[str, Any] = {}
         self._filling = False
         if not self._tables:
             super().__init__([])
-            self._said.value = html.escape(browse.NOTHING)
+            self._message.value = html.escape(browse.NO_FINISHED_RUN)
             return
-        self._of_levels = widgets.VBox()
-        self._table = _menu("Measured", list(self._tables), None, self._unless_filling(self._another_table))
-        self._experiment = _menu("Experiment", [], None, self._unless_filling(self._another_experiment))
+        self._level_menus = widgets.VBox()
+        self._table = _menu("Measured", list(self._tables), None, self._unless_filling(self._change_table))
+        self._experiment = _menu("Experiment", [], None, self._unless_filling(self._change_experiment))
         self._quantity = _menu("Quantity", [], None, self._unless_filling(self.redraw))
         self._x, self._curve, self._panel = (
-            _menu(name, [], None, self._unless_filling(self._other_roles)) for name in ("Axis", "Curves", "Panels")
+            _menu(name, [], None, self._unless_filling(self._change_roles)) for name in ("Axis", "Curves", "Panels")
         )
         roles = [self._x, self._curve, self._panel]
-        super().__init__([self._table, self._experiment, self._quantity, *roles, self._of_levels])
-        self._another_table(None)
+        super().__init__([self._table, self._experiment, self._quantity, *roles, self._level_menus])
+        self._change_table(None)
 
     def __repr__(self) -> str:
-        """Say what is here where a notebook is read without its widgets."""
-        return "Menus of what a finished run has measured: ./reproduce.sh lab opens them"
+        """Return the text that a notebook shows without its widgets."""
+        return "Menus of the measurements of finished runs; open the notebook with ./reproduce.sh lab"
 
-    def _another_table(self, _: object) -> None:
-        self._executions = browse.Executions.read(self._tables[self._table.value])
-        self._fill(self._experiment, [(name, name) for name in self._executions.experiments])
-        self._another_experiment(None)
+    def _change_table(self, _: object) -> None:
+        self._executions = quantities.read_executions(self._tables[self._table.value])
+        self._fill(self._experiment, quantities.experiment_names(self._executions))
+        self._change_experiment(None)
 
-    def _another_experiment(self, _: object) -> None:
-        """Offer what varies in the experiment: the factor with the most levels as axis, the workload as curves."""
-        experiment = self._experiment.value
-        self._vary = self._executions.levels(experiment)
-        names = [(factors.scale(name, ()).label, name) for name in self._vary]
-        self._fill(self._quantity, [(name, name) for name in self._executions.quantities(experiment)])
+    def _change_experiment(self, _: object) -> None:
+        """Offer the varied factors; select the factor with the most levels as axis, and the workload as curves."""
+        rows = quantities.select_experiments(self._executions, self._experiment.value)
+        self._vary = browse.varied_levels(rows)
+        names = [(factors.level_scale(name, ()).label, name) for name in self._vary]
+        self._fill(self._quantity, quantities.available_quantities(rows))
         axis = max(self._vary, key=lambda name: (name != "drive", len(self._vary[name])), default="rw")
         self._fill(self._x, names or [("Workload", "rw")], axis)
         for menu, wanted in ((self._curve, "rw"), (self._panel, "drive")):
             free = wanted in self._vary and wanted != axis
             self._fill(menu, [(_NONE, None), *names], wanted if free else None)
-        self._other_roles(None)
+        self._change_roles(None)
 
-    def _other_roles(self, _: object) -> None:
-        """Offer a menu of levels for each factor that varies and is neither axis, curve nor panel."""
+    def _change_roles(self, _: object) -> None:
+        """Offer a menu of levels for each varied factor that is not axis, curve or panel."""
         roles = {self._x.value, self._curve.value, self._panel.value}
         self._levels = {
-            name: _menu(factors.scale(name, levels).label, _named(name, levels), levels[0], self.redraw)
+            name: _menu(factors.level_scale(name, levels).label, _named(name, levels), levels[0], self.redraw)
             for name, levels in self._vary.items()
             if name not in roles
         }
-        self._of_levels.children = list(self._levels.values())
+        self._level_menus.children = list(self._levels.values())
         self.redraw()
 
     def _unless_filling(self, changed: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Return the function that a menu calls: ``changed`` for a user's choice, nothing while it gets its options."""
+        """Return a function that calls ``changed`` for a choice of the user, but not while options are replaced."""
         return lambda event: None if self._filling else changed(event)
 
-    def _fill(self, menu: Any, options: Sequence[tuple[str, Any]], value: Any = None) -> None:
-        """Give a menu other options, and no sign of it to what a user's choice sets off."""
+    def _fill(self, menu: Any, options: Sequence[Any], value: Any = None) -> None:
+        """Replace the options of a menu without calling its callback; the first is selected if ``value`` is None."""
         self._filling = True
-        menu.options = options
-        menu.value = value if value is not None else options[0][1]
+        menu.options, menu.index = options, 0
+        if value is not None:
+            menu.value = value
         self._filling = False
 
     def _drawn(self) -> tuple[bytes, str]:
-        figure = self._executions.figure(
+        figure = browse.draw_figure(
+            self._executions,
             self._experiment.value,
             self._quantity.value,
             self._x.value,
@@ -253,13 +267,13 @@ class RunControls(_Controls):
 
 
 def _named(factor: str, levels: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Return the levels of a factor with the texts that a menu shows."""
-    texts = WORKLOAD_NAMES if factor == "rw" else factors.scale(factor, levels).texts
+    """Return the levels of a factor with their labels in a menu."""
+    texts = WORKLOAD_NAMES if factor == "rw" else factors.level_scale(factor, levels).texts
     return [(texts.get(level, str(level)), level) for level in levels]
 
 
 def _labelled(kind: Any, label: str, changed: Callable[[Any], None], **options: Any) -> Any:
-    """Return a labelled control that calls ``changed`` with each change of its value."""
+    """Return a labelled control that calls ``changed`` at each change of its value."""
     control = kind(description=label, style=_STYLE, layout=_WIDE, **options)
     control.observe(changed, "value")
     return control

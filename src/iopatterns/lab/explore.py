@@ -1,9 +1,9 @@
-"""Tries a workload on a twin at once, in this very process, and draws what came out."""
+"""Simulate a workload on a twin (simulated drive) within this process, and draw the result."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,19 +13,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
 from iopatterns import _twin
-from iopatterns.analysis.plots import styled, write_png
+from iopatterns.analysis.plots import report_style, write_png
 from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.yaml_schema import nearest
+from iopatterns.base.yaml_schema import did_you_mean
 from iopatterns.twin import models, streams
 
-MOST_REQUESTS = 64_000
-MOST_OUTSTANDING = 4096
-_REGION_BYTES = 2**30  # where the requests lie, as in the file of the report's measurements
-_PIECE_BYTES = 4 * 2**20  # of requests that are handed to the drive at once
+MAX_EXPLORED_REQUESTS = 64_000
+MAX_OUTSTANDING = 4096
+_REGION_BYTES = 2**30  # the range of the requests' offsets, as large as the file of the report's measurements
+_PIECE_BYTES = 4 * 2**20  # at most this much is requested from the drive in one call
 _PIECE_REQUESTS = 256
-# Flash pages read and units programmed for each request asked for, from which on no more requests are made: garbage
-# collection may do a hundred times the work of what the host has written
+# The simulation stops at this many flash operations per request, because garbage collection may do a hundred times
+# the work of what the host has written
 _WORK_PER_REQUEST = 2
 _BINS = 40  # of the curve of throughput
 _POINTS = 200  # of the curve of latencies
@@ -33,34 +33,43 @@ _SIZE_INCH = (8.2, 4.6)
 _DPI = 100
 _GREY = "0.6"
 _PERCENT = "(%)"
-_NO_ARRIVALS = np.empty(0, dtype=np.int64)
 
-# What a parameter that is 0 may be tried with, by the unit that the drive counts in
-_ROUND = {
+# Values to try for a parameter that is 0, by the unit of the parameter
+_ROUND_VALUES = {
     "ns": [10**power for power in range(3, 10)],
     "bytes": [4096 * 8**power for power in range(7)],
     "bytes/s": [10**power for power in range(7, 11)],
     "count": [2**power for power in range(11)],
 }
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+_Integers = npt.NDArray[np.int64]
+_Floats = npt.NDArray[np.float64]
+_Curve = tuple[_Floats, _Floats]
+_NO_CURVE = (np.empty(0), np.empty(0))
 
 
 class ExploreError(IoPatternsError):
-    """A workload that cannot be tried; the message names what is wrong with it and what is valid."""
+    """A workload cannot be simulated; the message names the wrong value and the valid ones."""
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A stream of requests, in the words of fio.
+    """A stream of requests, with the option names of fio.
 
-    Closed loop: ``numjobs`` jobs keep ``iodepth`` requests each outstanding. Open loop, where ``arrivals_per_s`` is
-    above 0: so many requests arrive in a second, at random times, whatever is still outstanding; numjobs and iodepth
-    then say nothing. ``rwmixread`` is the percentage of reads of the workloads that mix (readwrite, randrw).
-    ``requests`` is how many are made at most. Raises ExploreError.
+    Raises ExploreError if a value is invalid.
+
+    Attributes:
+        rw: The workload, such as ``randread``.
+        bs_bytes: The block size in bytes, a multiple of 512.
+        iodepth: The number of requests that each job keeps outstanding (closed loop).
+        numjobs: The number of jobs.
+        rwmixread: The percentage of reads in ``readwrite`` and ``randrw``.
+        arrivals_per_s: The mean number of requests that arrive in a second, at random times and regardless of
+            outstanding requests (open loop). 0 stands for a closed loop.
+        requests: The maximum number of requests.
+        seed: The seed of offsets, directions and arrival times.
     """
 
     rw: str = "randread"
@@ -73,39 +82,39 @@ class Workload:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Check each value, and those that must go together."""
+        """Check each value, and combinations of values."""
         if self.rw not in WORKLOAD_NAMES:
-            hint = nearest(self.rw, WORKLOAD_NAMES)
-            raise ExploreError(f"rw is '{self.rw}', which is no workload.{hint} Valid: {', '.join(WORKLOAD_NAMES)}.")
+            hint = did_you_mean(self.rw, WORKLOAD_NAMES)
+            raise ExploreError(f"rw is '{self.rw}', which is not a workload.{hint} Valid: {', '.join(WORKLOAD_NAMES)}.")
         bounds = {
             "bs_bytes": (512, _REGION_BYTES),
-            "iodepth": (1, MOST_OUTSTANDING),
-            "numjobs": (1, MOST_OUTSTANDING),
+            "iodepth": (1, MAX_OUTSTANDING),
+            "numjobs": (1, MAX_OUTSTANDING),
             "rwmixread": (0, 100),
             "arrivals_per_s": (0, 10**9),
-            "requests": (1, MOST_REQUESTS),
+            "requests": (1, MAX_EXPLORED_REQUESTS),
         }
         for name, (least, most) in bounds.items():
             value = getattr(self, name)
             if not least <= value <= most:
                 raise ExploreError(f"{name} is {value}, but must be from {least} to {most}")
         if self.bs_bytes % 512:
-            raise ExploreError(f"bs_bytes is {self.bs_bytes}, which is no multiple of 512, a sector")
-        if self.iodepth * self.numjobs > MOST_OUTSTANDING:
+            raise ExploreError(f"bs_bytes is {self.bs_bytes}, which is not a multiple of the sector size, 512")
+        if self.iodepth * self.numjobs > MAX_OUTSTANDING:
             raise ExploreError(
-                f"{self.numjobs} jobs of iodepth {self.iodepth} keep more than {MOST_OUTSTANDING} requests outstanding"
+                f"{self.numjobs} jobs of iodepth {self.iodepth} keep more than {MAX_OUTSTANDING} requests outstanding"
             )
 
     @property
     def read_share(self) -> float:
-        """How much of the requests are reads."""
+        """The share of reads in the requests, 0 to 1."""
         if self.rw in {"readwrite", "randrw"}:
             return self.rwmixread / 100
         return float(self.rw.endswith("read"))
 
     @property
     def title(self) -> str:
-        """What it is, in a line."""
+        """The workload in one line."""
         mix = f", {self.rwmixread} % reads" if self.rw in {"readwrite", "randrw"} else ""
         jobs = f"{self.numjobs} job{'' if self.numjobs == 1 else 's'} × depth {self.iodepth}"
         loop = f"{self.arrivals_per_s:,} arrivals/s" if self.arrivals_per_s else jobs
@@ -113,33 +122,39 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a workload gave on a twin.
+class SimulationResult:
+    """The result of a workload on a simulated drive.
 
-    ``issue_ns`` and ``latency_ns`` have an entry per request, in the order in which they were made; ``is_read`` says
-    which are reads. ``duration_ns`` is the simulated time from 0 to the last return. ``programmed`` has a row per
-    piece of the stream: units (mapping units of the flash) that host and drive had programmed by then. ``counters`` are
-    the drive's totals by name. ``workload.requests`` were asked for; fewer are there where they made the drive work so
-    much that it would have taken long.
+    Attributes:
+        model: The model of the drive, with changed parameters.
+        workload: The workload.
+        issue_ns: The time at which each request was made, in the order of the requests. There may be fewer than
+            ``workload.requests``, because a simulation with much internal work of the drive is cut short.
+        latency_ns: The latency of each request.
+        is_read: Whether each request is a read.
+        duration_ns: The simulated time until the last request was complete.
+        programmed: Mapping units of the flash that the host had written, and that the drive had programmed in all;
+            one row per piece of the stream, cumulative.
+        counters: The counters of the drive, by name.
     """
 
     model: models.Model
     workload: Workload
-    issue_ns: Integers
-    latency_ns: Integers
+    issue_ns: _Integers
+    latency_ns: _Integers
     is_read: npt.NDArray[np.bool_]
     duration_ns: int
-    programmed: Integers
+    programmed: _Integers
     counters: Mapping[str, int]
 
     @property
     def requests(self) -> int:
-        """How many requests were made."""
+        """The number of requests that were made."""
         return len(self.issue_ns)
 
     @property
     def iops(self) -> float:
-        """Requests in a second of the drive's time."""
+        """Requests per second of simulated time."""
         return self.requests / self.duration_ns * 1e9
 
     @property
@@ -149,7 +164,7 @@ class Outcome:
 
     @property
     def write_amplification(self) -> float | None:
-        """Units programmed for each that the host had written; None where nothing has got to the flash."""
+        """Units programmed per unit written by the host; None if nothing reached the flash."""
         host, all_units = self.counters["units_host"], self.counters["units_programmed"]
         return all_units / host if host else None
 
@@ -157,38 +172,45 @@ class Outcome:
         """Return the latency in microseconds that ``share`` of the requests do not exceed."""
         return float(np.quantile(self.latency_ns, share)) / 1e3
 
-    def throughput(self) -> tuple[Floats, Floats]:
-        """Return the bandwidth in MB/s from each of some times in ms to the next; at the last one it is told again."""
+    def throughput(self) -> tuple[_Floats, _Floats]:
+        """Return interval edges in ms, and the bandwidth in MB/s from each edge on; the last value is repeated."""
         bins = max(1, min(_BINS, self.requests // 10))
-        ended, edges = np.histogram(self.issue_ns + self.latency_ns, bins, (0, self.duration_ns))
+        completed, edges = np.histogram(self.issue_ns + self.latency_ns, bins, (0, self.duration_ns))
         width_s = self.duration_ns / bins / 1e9
-        return edges / 1e6, np.append(ended, ended[-1]) * self.workload.bs_bytes / width_s / 1e6
+        return edges / 1e6, np.append(completed, completed[-1]) * self.workload.bs_bytes / width_s / 1e6
 
-    def depth_shares(self) -> Floats:
-        """Return how much of the duration so many requests were outstanding: the entry at 3 is of three."""
+    def depth_shares(self) -> _Floats:
+        """Return the share of time with 0, 1, 2 … outstanding requests."""
         times = np.concatenate([self.issue_ns, self.issue_ns + self.latency_ns])
         steps = np.concatenate([np.ones(self.requests, np.int64), -np.ones(self.requests, np.int64)])
-        # at one moment what ends goes first, so that a request that follows another does not overlap it
+        # at equal times completions come first, so that a request does not overlap the one that it follows
         order = np.lexsort((steps, times))
         depth = np.concatenate([[0], np.cumsum(steps[order])])
         spans = np.diff(np.concatenate([[0], times[order], [self.duration_ns]]))
         return np.bincount(depth, weights=spans.astype(np.float64)) / self.duration_ns
 
 
-def simulate(model: models.Model, workload: Workload, settings: Mapping[str, Any] | None = None) -> Outcome:
-    """Return what a workload gives on a new drive of the model, with other values of some of its parameters.
+def simulate_workload(
+    model: models.Model, workload: Workload, settings: Mapping[str, Any] | None = None
+) -> SimulationResult:
+    """Return the result of a workload on a new drive. Equal arguments give equal results.
 
-    ``settings``: by ``group.name``, written as in a model file (``{"read_ahead.window": "1 MiB"}``). The same arguments
-    give the same outcome. Raises TwinError for a parameter or value that the drive cannot have, ExploreError where the
-    drive holds no request for each job.
+    Args:
+        model: The model of the drive.
+        workload: The workload.
+        settings: Values that replace parameters of the model, such as ``{"read_ahead.window": "1 MiB"}``.
+
+    Raises:
+        TwinError: A parameter does not exist, or a value is invalid.
+        ExploreError: The drive is too small for one request of each job.
     """
     if settings:
         model = model.with_values(settings, "settings:")
     region_bytes = min(_REGION_BYTES, model.size_bytes)
     if region_bytes // workload.bs_bytes < workload.numjobs:
-        raise ExploreError(f"{model.name}: the drive holds no {workload.bs_bytes} bytes for each job")
+        raise ExploreError(f"{model.name}: the drive is smaller than {workload.bs_bytes} bytes for each job")
     numbers = np.random.Generator(np.random.PCG64(workload.seed))
-    columns = streams.requests(
+    columns = streams.synthetic_requests(
         numbers,
         workload.requests,
         bs_bytes=workload.bs_bytes,
@@ -197,7 +219,7 @@ def simulate(model: models.Model, workload: Workload, settings: Mapping[str, Any
         read_share=workload.read_share,
         numjobs=workload.numjobs,
     )
-    arrival_ns = _NO_ARRIVALS
+    arrival_ns = np.empty(0, dtype=np.int64)
     if workload.arrivals_per_s:
         arrival_ns = numbers.exponential(1e9 / workload.arrivals_per_s, workload.requests).cumsum().astype(np.int64)
     depth = 0 if workload.arrivals_per_s else workload.iodepth
@@ -214,7 +236,7 @@ def simulate(model: models.Model, workload: Workload, settings: Mapping[str, Any
     done.append(native.finish())
     request, issue_ns, latency_ns = (np.concatenate(parts) for parts in zip(*done, strict=True))
     order = np.argsort(request)
-    return Outcome(
+    return SimulationResult(
         model,
         workload,
         issue_ns[order],
@@ -226,156 +248,168 @@ def simulate(model: models.Model, workload: Workload, settings: Mapping[str, Any
     )
 
 
-def levels(name: str, value: models.Value) -> list[models.Value]:
-    """Return values to try of a parameter that is a number, its present value among them, in order.
+def values_to_try(name: str, value: models.ParameterValue) -> list[models.ParameterValue]:
+    """Return the values that a slider offers for a numeric parameter, in order, the present value included.
 
-    They are some halves and doubles of it within its declared range; of a 0, round numbers of its unit.
+    The values are repeated halves and doubles of the present value within the declared range. For a present value of
+    0, they are round numbers.
+
+    Args:
+        name: The parameter, such as ``read_ahead.window``.
+        value: The present value, in the unit of the parameter.
+
+    Raises:
+        ExploreError: The parameter is not a number.
     """
-    declared = models.declared()[name]
+    declared = models.declared_parameters()[name]
     if declared["kind"] != "number" or isinstance(value, str):
-        raise ExploreError(f"'{name}' is no number")
-    tried = [value * 2**power for power in range(-4, 5)] if value else [0, *_ROUND[declared["unit"]]]
-    return sorted({round(one) for one in tried if declared["minimum"] <= one <= declared["maximum"]})
+        raise ExploreError(f"'{name}' is not a number")
+    candidates = [value * 2**power for power in range(-4, 5)] if value else [0, *_ROUND_VALUES[declared["unit"]]]
+    return sorted({round(one) for one in candidates if declared["minimum"] <= one <= declared["maximum"]})
 
 
-def draw(outcome: Outcome, kept: Outcome | None = None) -> bytes:
-    """Return the figure of an outcome as PNG, see `Picture.png`."""
-    return Picture().png(outcome, kept)
+def draw_png(result: SimulationResult, reference: SimulationResult | None = None) -> bytes:
+    """Return the figure of a result as PNG, see `SimulationFigure.png`."""
+    return SimulationFigure().png(result, reference)
 
 
-class Picture:
-    """A figure of outcomes that is drawn again and again: throughput, latencies, queue depth, write amplification.
+class SimulationFigure:
+    """A figure of throughput, latencies, queue depth and write amplification that can be drawn repeatedly.
 
-    Axes, ticks and lines are made once, for making them takes longer than drawing them.
+    Axes, ticks and lines are created once, because creating them takes longer than drawing them.
     """
 
-    @styled()
+    @report_style()
     def __init__(self) -> None:
-        """Make the figure, still empty."""
+        """Create the empty figure."""
         self._figure = Figure(figsize=_SIZE_INCH, dpi=_DPI)
         FigureCanvasAgg(self._figure)
-        axes = self._figure.subplots(2, 2).flat
+        axes = list(self._figure.subplots(2, 2).flat)
         self._title = self._figure.suptitle("", fontsize=8, y=0.985)
-        # not by a layout that fits everything to everything else, which takes longer than all that is drawn
+        # fixed margins, because an automatic layout takes longer than drawing
         self._figure.subplots_adjust(left=0.075, right=0.985, top=0.86, bottom=0.095, hspace=0.55, wspace=0.2)
-        self._throughput = _Panel(next(axes), "Time of the drive (ms)", "MB/s", ("C0",), drawstyle="steps-post")
-        self._latencies = _Panel(
-            next(axes), "Latency (µs, logarithmic)", f"Requests within it {_PERCENT}", ("C0", "C1"), logarithmic=True
-        )
-        self._depths = _Panel(next(axes), "Outstanding requests", f"Time {_PERCENT}", ("C2",), drawstyle="steps-mid")
-        self._amplification = _Panel(
-            next(axes), "Written by the host, in units of the flash", "Programmed / written", ("C3",)
-        )
-        self._latencies.legend(("reads", "writes"))
+        for panel, each in zip(_PANELS, axes, strict=True):
+            each.set_xlabel(panel.x)
+            each.set_ylabel(panel.y)
+            each.yaxis.set_major_locator(MultipleLocator(25) if _PERCENT in panel.y else MaxNLocator(nbins=4))
+            if panel.logarithmic:
+                each.set_xscale("log")
+                each.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=9))
+                each.xaxis.set_major_formatter("{x:,g}")
+                each.xaxis.set_minor_locator(NullLocator())
+            else:
+                each.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=panel.drawstyle == "steps-mid"))
+        # a fixed height, because an automatic one measures all ticks a second time
+        self._titles = [each.set_title("", y=1.03) for each in axes]
+        # for each panel the lines in grey, then the lines in colour
+        self._lines = [
+            [
+                each.plot([], [], drawstyle=panel.drawstyle, color=colour, linestyle="--" if number else "-")[0]
+                for colours in ([_GREY] * len(panel.colours), panel.colours)
+                for number, colour in enumerate(colours)
+            ]
+            for panel, each in zip(_PANELS, axes, strict=True)
+        ]
+        reads, writes = self._lines[1][2:]
+        axes[1].legend([reads, writes], ("reads", "writes"), loc="lower right")
 
-    @styled()
-    def png(self, outcome: Outcome, kept: Outcome | None = None) -> bytes:
-        """Return the figure of an outcome as PNG, ``kept`` in grey behind it. The same outcomes give the same bytes."""
-        rate = f"{outcome.iops:,.0f}" if outcome.iops >= 100 else f"{outcome.iops:.3g}"
-        of_both = [(outcome, False)] if kept is None else [(kept, True), (outcome, False)]
-        shares = outcome.depth_shares()
-        mean_depth = float(shares @ np.arange(len(shares)))
-        factor = outcome.write_amplification
-        median, high = outcome.quantile_us(0.5), outcome.quantile_us(0.99)
-        self._throughput.show(
-            f"Throughput: {rate} IOPS, {outcome.bandwidth_mb_per_s:,.4g} MB/s",
-            [(0, in_grey, *each.throughput()) for each, in_grey in of_both],
-        )
-        self._latencies.show(
-            f"Latency: half within {median:,.4g} µs, 99 % within {high:,.4g} µs",
-            [(number, in_grey, *curve) for each, in_grey in of_both for number, curve in _latencies(each)],
-        )
-        self._depths.show(
-            f"Queue depth: {mean_depth:,.3g} in the mean, {len(shares) - 1} at most",
-            [(0, in_grey, *_depths(each)) for each, in_grey in of_both],
-        )
-        self._amplification.show(
-            "Write amplification: nothing got to the flash" if factor is None else f"Write amplification: {factor:.3g}",
-            [(0, in_grey, *_amplification(each)) for each, in_grey in of_both if each.write_amplification is not None],
-        )
-        title = f"{outcome.model.name}: {outcome.workload.title}"
-        self._title.set_text(title if kept is None else f"{title}\nin grey, {kept.model.name}: {kept.workload.title}")
+    @report_style()
+    def png(self, result: SimulationResult, reference: SimulationResult | None = None) -> bytes:
+        """Return the figure as PNG. Equal results give equal bytes.
+
+        Args:
+            result: The result, drawn in colour.
+            reference: Another result, drawn in grey behind it.
+        """
+        for panel, title, lines in zip(_PANELS, self._titles, self._lines, strict=True):
+            text, curves = panel.content(result)
+            title.set_text(text)
+            grey = panel.content(reference)[1] if reference else [_NO_CURVE] * len(curves)
+            for line, curve in zip(lines, [*grey, *curves], strict=True):
+                line.set_data(*curve)
+            _fit_axes(lines[0].axes, [*grey, *curves], logarithmic=panel.logarithmic)
+        title = f"{result.model.name}: {result.workload.title}"
+        if reference:
+            title += f"\nin grey, {reference.model.name}: {reference.workload.title}"
+        self._title.set_text(title)
         png = io.BytesIO()
         write_png(self._figure, png, _DPI)
         return png.getvalue()
 
 
-def _latencies(outcome: Outcome) -> list[tuple[int, tuple[Floats, Floats]]]:
-    """Return latencies in µs and the percentage within them, of reads (0) and of writes (1), where there are any."""
+def _fit_axes(axes: Axes, curves: Sequence[_Curve], *, logarithmic: bool) -> None:
+    """Set the limits of both axes to the range of the curves, with a small margin."""
+    x, y = (np.concatenate(parts) for parts in zip(*curves, strict=True))
+    if not len(x):
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        return
+    low, high = float(x.min()), float(x.max())
+    if logarithmic:
+        low, high = max(low, 1e-3), max(high, 1e-3)
+        factor = 1.3 if high > 4 * low else 2.0
+        axes.set_xlim(low / factor, high * factor)
+    else:
+        margin = 0.02 * (high - low) or 1.0
+        axes.set_xlim(max(low - margin, -0.5), high + margin)  # no drawn value is negative
+    axes.set_ylim(0, 1.08 * float(y.max()) or 1)
+
+
+def _throughput(result: SimulationResult) -> tuple[str, list[_Curve]]:
+    rate = f"{result.iops:,.0f}" if result.iops >= 100 else f"{result.iops:.3g}"
+    return f"Throughput: {rate} IOPS, {result.bandwidth_mb_per_s:,.4g} MB/s", [result.throughput()]
+
+
+def _latencies(result: SimulationResult) -> tuple[str, list[_Curve]]:
+    """Return the title, and the percentage of reads and of writes within each latency in µs."""
     shares = np.linspace(0, 1, _POINTS)
-    chosen = [(number, rows) for number, rows in enumerate((outcome.is_read, ~outcome.is_read)) if rows.any()]
-    return [(number, (np.quantile(outcome.latency_ns[rows], shares) / 1e3, 100 * shares)) for number, rows in chosen]
+    curves = [
+        (np.quantile(result.latency_ns[rows], shares) / 1e3, 100 * shares) if rows.any() else _NO_CURVE
+        for rows in (result.is_read, ~result.is_read)
+    ]
+    median, high = result.quantile_us(0.5), result.quantile_us(0.99)
+    return f"Latency: half within {median:,.4g} µs, 99 % within {high:,.4g} µs", curves
 
 
-def _depths(outcome: Outcome) -> tuple[Floats, Floats]:
-    shares = outcome.depth_shares()
-    # begins and ends at nothing, so that a single depth is a column, too
-    return np.arange(-1.0, len(shares) + 1), 100 * np.concatenate([[0], shares, [0]])
+def _depths(result: SimulationResult) -> tuple[str, list[_Curve]]:
+    """Return the title, and the percentage of time at each number of outstanding requests."""
+    shares = result.depth_shares()
+    mean = float(shares @ np.arange(len(shares)))
+    # zeros at both ends, so that a single depth is drawn as a column
+    curve = np.arange(-1.0, len(shares) + 1), 100 * np.concatenate([[0], shares, [0]])
+    return f"Queue depth: {mean:,.3g} in the mean, {len(shares) - 1} at most", [curve]
 
 
-def _amplification(outcome: Outcome) -> tuple[Floats, Floats]:
-    host, programmed = outcome.programmed[outcome.programmed[:, 0] > 0].T.astype(np.float64)
-    return host, programmed / host
+def _amplification(result: SimulationResult) -> tuple[str, list[_Curve]]:
+    factor = result.write_amplification
+    if factor is None:
+        return "Write amplification: nothing reached the flash", [_NO_CURVE]
+    host, programmed = result.programmed[result.programmed[:, 0] > 0].T.astype(np.float64)
+    return f"Write amplification: {factor:.3g}", [(host, programmed / host)]
 
 
-class _Panel:
-    """One panel: a line in grey and one in colour for each of ``colours``, whose ticks and titles are kept."""
+class _Panel(NamedTuple):
+    """A panel of the figure.
 
-    def __init__(
-        self,
-        axes: Axes,
-        x: str,
-        y: str,
-        colours: Sequence[str],
-        *,
-        logarithmic: bool = False,
-        drawstyle: str = "default",
-    ) -> None:
-        self._axes = axes
-        self._logarithmic = logarithmic
-        axes.set_xlabel(x)
-        axes.set_ylabel(y)
-        if logarithmic:
-            axes.set_xscale("log")
-            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=9))
-            axes.xaxis.set_major_formatter("{x:,g}")
-            axes.xaxis.set_minor_locator(NullLocator())
-        else:
-            axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=drawstyle == "steps-mid"))
-        axes.yaxis.set_major_locator(MultipleLocator(25) if _PERCENT in y else MaxNLocator(nbins=4))
-        # at a height of its own: finding one measures all ticks a second time
-        self._title = axes.set_title("", y=1.03)
-        self._lines = {}
-        for in_grey in (True, False):
-            for number, colour in enumerate(colours):
-                (self._lines[number, in_grey],) = axes.plot(
-                    [],
-                    [],
-                    drawstyle=drawstyle,
-                    color=_GREY if in_grey else colour,
-                    linestyle="--" if number else "-",
-                )
+    Attributes:
+        content: Returns the title and one curve per colour.
+        x: The label of the horizontal axis.
+        y: The label of the vertical axis.
+        colours: The colours of the curves.
+        drawstyle: The style of the curves, as Matplotlib names it.
+        logarithmic: Whether the horizontal axis is logarithmic.
+    """
 
-    def legend(self, names: Sequence[str]) -> None:
-        """Name the lines in colour."""
-        self._axes.legend([self._lines[number, False] for number in range(len(names))], names, loc="lower right")
+    content: Callable[[SimulationResult], tuple[str, list[_Curve]]]
+    x: str
+    y: str
+    colours: tuple[str, ...]
+    drawstyle: str = "default"
+    logarithmic: bool = False
 
-    def show(self, title: str, curves: Sequence[tuple[int, bool, Floats, Floats]]) -> None:
-        """Show curves, each with its number, whether it is in grey, its x and its y."""
-        self._title.set_text(title)
-        given = {(number, in_grey): (x, y) for number, in_grey, x, y in curves}
-        for key, line in self._lines.items():
-            line.set_data(*given.get(key, ([], [])))
-        if not given:
-            self._axes.set(xlim=(0, 1), ylim=(0, 1))
-            return
-        all_x, all_y = (np.concatenate(parts) for parts in zip(*given.values(), strict=True))
-        low, high = float(all_x.min()), float(all_x.max())
-        if self._logarithmic:
-            low, high = max(low, 1e-3), max(high, 1e-3)
-            room = 1.3 if high > 4 * low else 2.0
-            self._axes.set_xlim(low / room, high * room)
-        else:
-            room = 0.02 * (high - low) or 1.0
-            self._axes.set_xlim(max(low - room, -0.5), high + room)  # nothing that is drawn is negative
-        self._axes.set_ylim(0, 1.08 * float(all_y.max()) or 1)
+
+_PANELS = (
+    _Panel(_throughput, "Time of the drive (ms)", "MB/s", ("C0",), "steps-post"),
+    _Panel(_latencies, "Latency (µs, logarithmic)", f"Requests within it {_PERCENT}", ("C0", "C1"), logarithmic=True),
+    _Panel(_depths, "Outstanding requests", f"Time {_PERCENT}", ("C2",), "steps-mid"),
+    _Panel(_amplification, "Written by the host, in units of the flash", "Programmed / written", ("C3",)),
+)

@@ -1,4 +1,4 @@
-"""How much drives of one model differ, beside how much the executions on one of them do: a table and a figure."""
+"""Compare the variation between drives of one model with the variation between repetitions on one drive."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,28 +12,34 @@ from matplotlib.figure import Figure
 from scipy import special
 
 from iopatterns.analysis import plots, quantities
-from iopatterns.analysis.statistics import Floats, StatisticsError, check_method, checked_sample
-from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, between, fixed, significant
+from iopatterns.analysis.statistics import FloatArray, StatisticsError, check_interval_method, checked_sample
+from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed_decimals, interval_decimals, three_digits
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.lab.comparison import Side, point_columns, shared_points, sides
+from iopatterns.lab.comparison import INDISTINGUISHABLE, ComparedSide, load_sides, point_columns, shared_points
 
-APART, OPEN = "drives differ", "not told apart"
-_LEAST_DRIVES = 2
-_DEVIATIONS = frozenset({"within", "within_low", "within_high", "between", "between_low", "between_high"})
+DRIVES_DIFFER = "drives differ"
+_MIN_DRIVES = 2
 _ROW_INCH, _FRAME_INCH = 0.19, 1.0
 
 
 class SpreadError(IoPatternsError):
-    """There are too few drives, or executions, to say how much drives differ; the message says what there is."""
+    """There are too few drives or repetitions to compute how much drives differ; the message names what there is."""
 
     exit_status = 2
 
 
-class Components(NamedTuple):
-    """The variance of one quantity, split: ``within`` a drive (its executions) and ``between`` drives.
+class VarianceComponents(NamedTuple):
+    """The variance of a quantity, split into variance within drives and variance between drives.
 
-    Each is a standard deviation in the quantity's unit, with the interval around it. ``share`` is the part that drives
-    have in the whole variance, 0 to 1. ``mean`` is that of the drives' means.
+    The ends ``low`` and ``high`` of the confidence intervals follow each value.
+
+    Attributes:
+        drives: The number of drives.
+        executions: The number of repetitions on all drives.
+        mean: The mean of the drives' means.
+        within: Standard deviation of the repetitions on one drive, in the unit of the quantity.
+        between: Standard deviation of the drives, in the unit of the quantity.
+        share: The share of the variance between drives in the sum of both variances, 0 to 1.
     """
 
     drives: int
@@ -50,50 +56,65 @@ class Components(NamedTuple):
     share_high: float
 
 
-def components(groups: Sequence[Sequence[float] | Floats], confidence: float = 0.95) -> Components:
-    """Return the variance components of the executions of some drives, a group each.
+def variance_components(groups: Sequence[Sequence[float] | FloatArray], confidence: float = 0.95) -> VarianceComponents:
+    """Return the variance components of a one-way model with random effects.
 
-    The model is one-way with random effects: an execution is a mean of all drives, plus what is its drive's, plus what
-    is its own. ``within`` is the pooled variance in the groups. ``between`` comes of the unweighted means of the groups
-    (Thomas and Hultquist 1978), which for groups of one size is the analysis of variance; where it would be below 0, it
-    is 0. The intervals: of ``within`` by chi square; of ``between`` after Williams (1962); of ``share`` by the ratio of
-    both mean squares, which is F (Searle, Casella, McCulloch 1992, chapter 3). They suppose normal values. Raises
-    StatisticsError for fewer than two groups, or none of two executions.
+    Each value is the sum of a common mean, a normal effect of the drive and a normal error of the repetition.
+    ``within`` is the pooled variance in the groups, with an interval by chi square. ``between`` is computed from the
+    unweighted means of the groups (Thomas and Hultquist 1978), with an interval after Williams (1962). For groups of
+    equal size, it is the estimate of the analysis of variance. A negative estimate is replaced by 0. The interval of
+    ``share`` follows from the F distribution of the ratio of mean squares (Searle, Casella, McCulloch 1992, chapter 3).
+
+    Args:
+        groups: The values of the repetitions on each drive.
+        confidence: Confidence level of the intervals.
+
+    Raises:
+        StatisticsError: There are fewer than two groups, or no group has two values.
     """
-    check_method(confidence)
+    check_interval_method(confidence)
     samples = [checked_sample(group) for group in groups]
     sizes = np.array([sample.size for sample in samples])
-    if len(samples) < _LEAST_DRIVES or sizes.max() < 2:
-        raise StatisticsError("variance components need two drives or more, and one of them two executions or more")
+    if len(samples) < _MIN_DRIVES or sizes.max() < 2:
+        raise StatisticsError("variance components need at least two drives, and two repetitions on one of them")
     means = np.array([sample.mean() for sample in samples])
-    of_drives, of_executions = len(samples) - 1, int(sizes.sum()) - len(samples)
-    # what is left of equal values would be the noise of arithmetic
+    freedom_between, freedom_within = len(samples) - 1, int(sizes.sum()) - len(samples)
+    # equal values have a sum of exactly 0; the formula would leave rounding errors
     squares = sum(float(((s - m) ** 2).sum()) if np.ptp(s) else 0.0 for s, m in zip(samples, means, strict=True))
-    within = squares / of_executions
-    each = len(samples) / float((1 / sizes).sum())  # the harmonic mean of the groups' sizes
-    among = each * float(means.var(ddof=1)) if np.ptp(means) else 0.0
+    within = squares / freedom_within
+    size = len(samples) / float((1 / sizes).sum())  # the harmonic mean of the groups' sizes
+    among = size * float(means.var(ddof=1)) if np.ptp(means) else 0.0
     low, high = (1 - confidence) / 2, (1 + confidence) / 2
     ratio = among / within if within else math.inf if among else 0.0
-    f_low, f_high = (float(special.fdtri(of_drives, of_executions, p)) for p in (low, high))
-    # 1 - F/ratio, and 0 where the ratio itself is
-    left = {p: max(0.0, 1 - f / ratio) if ratio else 0.0 for p, f in ((high, f_high), (low, f_low))}
-    bounds = [of_drives * among * left[p] / (each * _chi_square(of_drives, p)) for p in (high, low)]
-    shares = [_share(ratio, 1.0, each), *(_share(ratio, f, each) for f in (f_high, f_low))]
+    f_low, f_high = (float(special.fdtri(freedom_between, freedom_within, p)) for p in (low, high))
+    between_bounds = [
+        freedom_between * among * (max(0.0, 1 - f / ratio) if ratio else 0.0) / (size * _chi_square(freedom_between, p))
+        for p, f in ((high, f_high), (low, f_low))
+    ]
     variances = (
         within,
-        *(squares / _chi_square(of_executions, p) for p in (high, low)),
-        max(0.0, (among - within) / each),
-        *bounds,
+        *(squares / _chi_square(freedom_within, p) for p in (high, low)),
+        max(0.0, (among - within) / size),
+        *between_bounds,
     )
-    return Components(len(samples), int(sizes.sum()), float(means.mean()), *(math.sqrt(v) for v in variances), *shares)
+    shares = [_share(ratio, f, size) for f in (1.0, f_high, f_low)]
+    return VarianceComponents(
+        len(samples), int(sizes.sum()), float(means.mean()), *(math.sqrt(v) for v in variances), *shares
+    )
 
 
-def _share(ratio: float, f: float, each: float) -> float:
-    """Return the share of drives in the variance where the ratio of mean squares is ``ratio``, on a quantile of F."""
+def _share(ratio: float, f: float, size: float) -> float:
+    """Return the share of the variance between drives.
+
+    Args:
+        ratio: The ratio of the mean squares.
+        f: 1 for the estimate, or a quantile of the F distribution for an end of the interval.
+        size: The mean size of the groups.
+    """
     if math.isinf(ratio):
         return 1.0
     above = ratio / f - 1
-    return max(0.0, above / (above + each))
+    return max(0.0, above / (above + size))
 
 
 def _chi_square(freedom: int, p: float) -> float:
@@ -101,45 +122,65 @@ def _chi_square(freedom: int, p: float) -> float:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """The executions of several drives, by study, and the quantity of which the spread is told."""
+class DriveSpread:
+    """The spread of one quantity between drives and between repetitions, at each point that all drives measured.
 
-    drives: Sequence[Side]
+    Attributes:
+        drives: The drives, with the repetitions of each study.
+        of: The name of the quantity.
+        confidence: Confidence level of the intervals.
+    """
+
+    drives: Sequence[ComparedSide]
     of: str
     confidence: float = 0.95
 
     @classmethod
-    def of_drives(cls, root: Path, names: Sequence[str], of: str, confidence: float = 0.95) -> "Spread":
-        """Return that of some drives of the results below ``root``. Raises SpreadError or ComparisonError."""
+    def load(cls, root: Path, names: Sequence[str], of: str, confidence: float = 0.95) -> "DriveSpread":
+        """Return the spread of a quantity between drives.
+
+        Args:
+            root: The folder of the project with the results.
+            names: The names of the drives.
+            of: The name of the quantity.
+            confidence: Confidence level of the intervals.
+
+        Raises:
+            SpreadError: Fewer than two drives are named.
+            ComparisonError: A drive was not measured.
+        """
         distinct = list(dict.fromkeys(names))
-        if len(distinct) < _LEAST_DRIVES:
-            raise SpreadError("Name two drives or more, best of one model: their spread is what is told.")
-        return cls(sides(root, *distinct), of, confidence)
+        if len(distinct) < _MIN_DRIVES:
+            raise SpreadError("Name at least two drives, preferably of one model.")
+        return cls(load_sides(root, *distinct), of, confidence)
 
     def points(self) -> pd.DataFrame:
-        """Return one row for each point that all drives have.
+        """Return one row for each point that all drives measured.
 
-        Columns: study, experiment, rw, point (its levels in words), drives, executions, mean (in the quantity's unit),
-        within, within_low, within_high, between, between_low and between_high (standard deviations in percent of the
-        mean), share, share_low and share_high (of the drives in the variance, in percent), and verdict. Raises
-        SpreadError where there is none.
+        Columns: study, experiment, rw, point (the other levels as text), drives, executions (number of repetitions),
+        mean (in the unit of the quantity); within and between (standard deviations in percent of the mean), share
+        (of the variance between drives, in percent), each followed by its interval (_low, _high); and verdict.
+
+        Raises:
+            SpreadError: The drives have no point in common at which one drive has two repetitions.
         """
         rows = []
         for about, values in shared_points(self.drives, self.of):
             if max(each.size for each in values) < 2 or np.mean([each.mean() for each in values]) <= 0:
                 continue
-            found = components(values, self.confidence)
-            relative = {
-                name: 100 * deviation / found.mean for name, deviation in found._asdict().items() if name in _DEVIATIONS
+            found = variance_components(values, self.confidence)
+            percent = {
+                name: 100 * value / (1 if name.startswith("share") else found.mean)
+                for name, value in found._asdict().items()
+                if name.startswith(("within", "between", "share"))
             }
-            shares = {name: 100 * getattr(found, name) for name in ("share", "share_low", "share_high")}
-            verdict = APART if found.share_low > 0 else OPEN
-            rows.append({**about, **found._asdict(), **relative, **shares, "verdict": verdict})
+            verdict = DRIVES_DIFFER if found.share_low > 0 else INDISTINGUISHABLE
+            rows.append({**about, **found._asdict(), **percent, "verdict": verdict})
         if not rows:
             names = ", ".join(side.name for side in self.drives)
             raise SpreadError(
-                f"{names} have no point in common of which '{self.of}' was measured twice on one of them. Measure all"
-                " at the same levels, with two executions a cell or more."
+                f"{names} have no point in common at which one drive has two repetitions of '{self.of}'. Measure all"
+                " drives at the same levels, with two repetitions per cell or more."
             )
         return pd.DataFrame(rows)
 
@@ -149,54 +190,56 @@ class Spread:
         inner, outer = "Within a drive (% of the mean)", "Between drives (% of the mean)"
         columns = (
             *point_columns(points),
-            Column(("mean",), "Mean", significant, quantities.get(self.of).unit),
-            Column(("within",), "SD", fixed(2), over=inner),
-            Column(("within_low", "within_high"), percent, between(2), over=inner),
-            Column(("between",), "SD", fixed(2), over=outer),
-            Column(("between_low", "between_high"), percent, between(2), over=outer),
-            Column(("share",), "Share", fixed(0), "%"),
-            Column(("verdict",), "So", right=False),
+            Column(("mean",), "Mean", three_digits, quantities.get_quantity(self.of).unit),
+            Column(("within",), "SD", fixed_decimals(2), spanner=inner),
+            Column(("within_low", "within_high"), percent, interval_decimals(2), spanner=inner),
+            Column(("between",), "SD", fixed_decimals(2), spanner=outer),
+            Column(("between_low", "between_high"), percent, interval_decimals(2), spanner=outer),
+            Column(("share",), "Share", fixed_decimals(0), "%"),
+            Column(("verdict",), "Verdict", align_right=False),
         )
         return Table(points, columns, "experiment")
 
     def figures(self, points: pd.DataFrame) -> Iterator[tuple[str, Figure]]:
-        """Yield a name and the figure of each experiment: both standard deviations at each point, with intervals."""
+        """Yield a name and a figure for each experiment: both standard deviations at each point, with intervals."""
         for (study, experiment), rows in points.groupby(["study", "experiment"], sort=False):
             yield f"{study}-{experiment}", self._figure(str(experiment), rows)
 
-    @plots.styled()
+    @plots.report_style()
     def _figure(self, experiment: str, rows: pd.DataFrame) -> Figure:
-        figure, (axes,) = plots.panels_figure(1, 1, _ROW_INCH * len(rows), frame_inch=_FRAME_INCH)
-        looks = {"within": ("within a drive", "o", "white", -0.14), "between": ("between drives", "s", "black", 0.14)}
-        places = np.arange(len(rows), dtype=np.float64)
-        for name, (label, marker, fill, shift) in looks.items():
+        figure, (axes,) = plots.figure_with_panels(1, 1, _ROW_INCH * len(rows), frame_inch=_FRAME_INCH)
+        y = np.arange(len(rows), dtype=np.float64)
+        for name, label, marker, fill, shift in (
+            ("within", "within a drive", "o", "white", -0.14),
+            ("between", "between drives", "s", "black", 0.14),
+        ):
             low, high = rows[f"{name}_low"].to_numpy(), rows[f"{name}_high"].to_numpy()
-            axes.hlines(places + shift, low, high, color="black", linewidth=0.8)
-            axes.plot(
-                rows[name].to_numpy(), places + shift, marker, color="black", markerfacecolor=fill, ms=4, label=label
-            )
-        axes.set_yticks(
-            places, [f"{WORKLOAD_NAMES[rw]}, {at}" for rw, at in zip(rows["rw"], rows["point"], strict=True)]
-        )
+            axes.hlines(y + shift, low, high, color="black", linewidth=0.8)
+            axes.plot(rows[name].to_numpy(), y + shift, marker, color="black", markerfacecolor=fill, ms=4, label=label)
+        labels = [f"{WORKLOAD_NAMES[rw]}, {point}" for rw, point in zip(rows["rw"], rows["point"], strict=True)]
+        axes.set_yticks(y, labels)
         axes.invert_yaxis()
-        # an upper bound for few drives is far out, and what is drawn is to be seen
+        # few drives have a very large upper end of `between`, which would compress the rest of the figure
         axes.set_xlim(0, 1.3 * max(1e-9, rows[["within_high", "between"]].to_numpy().max()))
-        axes.set_xlabel(f"Standard deviation of {quantities.get(self.of).label} (% of the mean)")
+        axes.set_xlabel(f"Standard deviation of {quantities.get_quantity(self.of).label} (% of the mean)")
         axes.set_title(f"{experiment}: {len(self.drives)} drives")
         axes.legend(loc="lower right")
         return figure
 
-    def told(self, points: pd.DataFrame) -> str:
-        """Return in sentences at how many points drives differ, by how much, and whether they are of one model."""
-        differ = int((points["verdict"] == APART).sum())
-        lines = [
-            f"{self.of} of {len(self.drives)} drives at {len(points)} points: they differ at {differ}, by a standard"
-            f" deviation of {points['between'].median():.2g} % (median), beside {points['within'].median():.2g} %"
-            " within a drive."
-        ]
+    def summary_text(self, points: pd.DataFrame) -> str:
+        """Return the number of points at which drives differ, and the median deviations, as text.
+
+        Drives of several models are mentioned, because the model is then part of the difference.
+        """
+        differ = int((points["verdict"] == DRIVES_DIFFER).sum())
+        text = (
+            f"{self.of} of {len(self.drives)} drives at {len(points)} points: the drives differ at {differ}. Median"
+            f" standard deviation: {points['between'].median():.2g} % between drives,"
+            f" {points['within'].median():.2g} % within a drive."
+        )
         models = sorted(
             {str(model) for side in self.drives for rows in side.executions.values() for model in rows["drive_model"]}
         )
         if len(models) > 1:
-            lines.append(f"They are of {len(models)} models ({', '.join(models)}): that is part of what differs.")
-        return " ".join(lines)
+            text += f" The drives are of {len(models)} models ({', '.join(models)}), which is part of the difference."
+        return text

@@ -1,7 +1,7 @@
-"""Working copies of the notebooks for JupyterLab, so that running or saving one changes no committed file.
+"""Make working copies of the notebooks for JupyterLab, and copy edits back.
 
 A working copy in ``notebooks/working`` writes its tables, figures and numbers to ``results/working``. Neither folder is
-an input of the workflow, and git ignores both. `save` copies edits back.
+an input of the workflow, and git ignores both.
 """
 
 from dataclasses import dataclass
@@ -11,11 +11,9 @@ from typing import Any
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 
-NOTEBOOKS, COPIES = "notebooks", "notebooks/working"
-# What a parameters cell of a copy has in place of the committed notebook's: the folders that the notebook writes to
+NOTEBOOKS, COPIES_FOLDER = "notebooks", "notebooks/working"
+# The output folders in the parameters cell of a committed notebook, and their replacements in a copy
 _OUTPUTS = {f'"results/{kind}/': f'"results/working/{kind}/' for kind in ("tables", "figures", "numbers")}
-
-
 _COMMITTED_OUTPUTS = {copied: committed for committed, copied in _OUTPUTS.items()}
 
 
@@ -24,22 +22,28 @@ class WorkingCopyError(IoPatternsError):
 
 
 @dataclass(frozen=True)
-class Saved:
-    """A notebook whose edits were copied back, and how many of its code cells lost their outputs."""
+class SavedNotebook:
+    """A notebook whose edits were copied back.
+
+    Attributes:
+        path: The notebook, relative to the folder of the project.
+        cleared_cells: The number of code cells without outputs, because they were edited.
+    """
 
     path: Path
     cleared_cells: int
 
 
-def lay_out(root: Path) -> list[str]:
-    """Copy the notebooks to `COPIES`, and return the names of the copies that hold edits, which are kept.
+def create_working_copies(root: Path) -> list[str]:
+    """Copy the notebooks to `COPIES_FOLDER`; return the names of the copies with edits, which are not replaced.
 
-    Raises WorkingCopyError.
+    Raises:
+        WorkingCopyError: A notebook cannot be read.
     """
     edited: list[str] = []
-    (root / COPIES).mkdir(parents=True, exist_ok=True)
+    (root / COPIES_FOLDER).mkdir(parents=True, exist_ok=True)
     for path in sorted((root / NOTEBOOKS).glob("*.ipynb")):
-        copy = root / COPIES / path.name
+        copy = root / COPIES_FOLDER / path.name
         base = _base(copy)
         # a copy whose base is missing may be the user's own notebook: only an exact copy is replaced
         before = base if base.exists() else path
@@ -51,43 +55,51 @@ def lay_out(root: Path) -> list[str]:
     return edited
 
 
-def save(root: Path, names: list[str]) -> list[Saved]:
-    """Copy the edits of working copies, all or the named ones, into the committed notebooks.
+def save_working_copies(root: Path, names: list[str]) -> list[SavedNotebook]:
+    """Copy the edits in working copies back into the committed notebooks; return the notebooks that changed.
 
-    The outputs of cells that were not edited stay as committed. Edited cells lose their outputs, because the outputs
-    of a copy may rest on other measurements. Raises WorkingCopyError for a notebook without a copy, and for a notebook
-    that has changed since it was copied.
+    Cells without edits keep their committed outputs. Edited cells lose their outputs, because the outputs in a copy
+    may be of other measurements.
+
+    Args:
+        root: The folder of the project.
+        names: The names of the notebooks; all if empty.
+
+    Raises:
+        WorkingCopyError: A notebook has no working copy, or has changed since it was copied.
     """
-    known = [path.stem for path in sorted((root / COPIES).glob("*.ipynb"))]
+    known = [path.stem for path in sorted((root / COPIES_FOLDER).glob("*.ipynb"))]
     for name in names:
         if name not in known:
-            there = ", ".join(known) or "none: `./reproduce.sh lab` makes them"
-            raise WorkingCopyError(f"{COPIES}/{name}.ipynb: there is no such working copy. There are {there}.")
+            copies = ", ".join(known) or "none; `./reproduce.sh lab` makes them"
+            raise WorkingCopyError(
+                f"{COPIES_FOLDER}/{name}.ipynb: there is no such working copy. Working copies: {copies}."
+            )
     saved = []
     for name in names or known:
-        copy, committed = root / COPIES / f"{name}.ipynb", root / NOTEBOOKS / f"{name}.ipynb"
+        copy, committed = root / COPIES_FOLDER / f"{name}.ipynb", root / NOTEBOOKS / f"{name}.ipynb"
         base = _read(_base(copy))
         edited, present = _replaced(_read(copy), _COMMITTED_OUTPUTS), _read(committed)
         if _sources(edited) == _sources(base):
             continue
         if _sources(present) != _sources(base):
             raise WorkingCopyError(
-                f"{NOTEBOOKS}/{name}.ipynb: changed since its working copy was made. Nothing was copied back. Compare"
-                f" the two, and delete one of them: {COPIES}/{name}.ipynb is the working copy."
+                f"{NOTEBOOKS}/{name}.ipynb: changed since its working copy was made. Its edits were not copied back."
+                f" Compare it with {COPIES_FOLDER}/{name}.ipynb, and delete one of the two."
             )
-        saved.append(Saved(committed.relative_to(root), _merge(present, edited)))
+        saved.append(SavedNotebook(committed.relative_to(root), _merge(present, edited)))
         _write(committed, present)
         _copy(committed, _base(copy))
     return saved
 
 
 def _base(copy: Path) -> Path:
-    """Return the place of the committed notebook as it was when the copy was made; JupyterLab does not list it."""
+    """Return the path of the notebook as it was when it was copied. JupyterLab does not list hidden files."""
     return copy.with_name(f".{copy.stem}.base")
 
 
 def _merge(committed: Any, edited: Any) -> int:
-    """Give ``committed`` the cells of ``edited``; return how many code cells are new and without outputs."""
+    """Replace the cells of ``committed`` by the cells of ``edited``; return the number of edited code cells."""
     outputs = {(cell.id, cell.source): cell for cell in committed.cells if cell.cell_type == "code"}
     cleared = 0
     for cell in edited.cells:
@@ -101,7 +113,7 @@ def _merge(committed: Any, edited: Any) -> int:
 
 
 def _replaced(notebook: Any, texts: dict[str, str]) -> Any:
-    """Return the notebook with texts replaced in its parameters cell."""
+    """Replace texts in the parameters cell of a notebook, and return the notebook."""
     for cell in notebook.cells:
         if "parameters" in cell.metadata.get("tags", ()):
             for old, new in texts.items():
@@ -119,16 +131,16 @@ def _read(path: Path) -> Any:
     try:
         return nbformat.read(path, as_version=4)
     except FileNotFoundError:
-        raise WorkingCopyError(f"{path}: not there. `./reproduce.sh lab` makes the working copies.") from None
-    except Exception as error:  # nbformat has no common base for what a broken file makes it raise
+        raise WorkingCopyError(f"{path}: the file is missing. `./reproduce.sh lab` makes the working copies.") from None
+    except Exception as error:  # nbformat has no common base class for the errors of a broken file
         raise WorkingCopyError(f"{path}: not a notebook: {str(error).splitlines()[0]}") from None
 
 
 def _copy(source: Path, target: Path) -> None:
-    files.write(target, lambda temporary: temporary.write_bytes(source.read_bytes()))
+    files.write_atomically(target, lambda temporary: temporary.write_bytes(source.read_bytes()))
 
 
 def _write(path: Path, notebook: Any) -> None:
     import nbformat
 
-    files.write(path, lambda temporary: nbformat.write(notebook, temporary))
+    files.write_atomically(path, lambda temporary: nbformat.write(notebook, temporary))

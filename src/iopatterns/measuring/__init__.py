@@ -1,1 +1,1 @@
-"""Measuring a cell: the drive held, guarded, tuned and put back; fio run on it; the raw file kept."""
+"""Measure cells: lock, check and tune a drive, run fio, and store the raw files."""

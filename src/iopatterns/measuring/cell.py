@@ -1,6 +1,7 @@
-"""Measures one cell: holds, identifies and guards the drive, then runs fio once per execution.
+"""Measure a cell: prepare its drive, then run fio once for each repetition.
 
-Imports no pandas, and what real drives alone need only for these: so a measurement starts at once.
+A cell is one configuration: a drive, its settings and a workload. This module imports neither pandas nor what only real
+drives need, so that a measurement starts at once.
 """
 
 import os
@@ -16,26 +17,33 @@ from typing import NamedTuple, cast
 from iopatterns.base import files, messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.base.signals import STOPPING
+from iopatterns.base.signals import STOP_SIGNALS
 from iopatterns.configuration import iologs, kinds
 from iopatterns.measuring import drives, fio, machine, progress
 from iopatterns.raw import cells, records, tuning_steps
+from iopatterns.raw.metadata_files import UNPACKED, read_metadata, write_metadata
 from iopatterns.raw.records import Specification
-from iopatterns.raw.sidecars import UNPACKED, read_sidecar, write_sidecar
 
-# Other programs' I/O on the disk makes an execution doubtful from this share of its own on, and from so many bytes
-_OTHERS_SHARE = 0.05
-_OTHERS_LEAST_BYTES = 2**20
-# How often an execution is begun that something keeps holding up
-_ATTEMPTS = 3
+# A repetition is doubtful if other programs transferred more bytes than this share of its own, and than this number
+_MAX_OTHERS_SHARE = 0.05
+_MAX_OTHERS_BYTES = 2**20
+# How often a repetition is tried if something disturbs it each time
+_MAX_ATTEMPTS = 3
 
 
 class MeasureError(IoPatternsError):
-    """A cell could not be measured; the message names the cell and the execution."""
+    """A cell could not be measured.
+
+    The message names the raw file or the folder of the cell.
+    """
 
 
 class Interrupted(BaseException):
-    """A signal asked to stop; what is measured is kept. ``signal_number`` says which."""
+    """A stop signal arrived. Finished repetitions are kept.
+
+    Attributes:
+        signal_number: The number of the signal.
+    """
 
     def __init__(self, signal_number: int) -> None:
         self.signal_number = signal_number
@@ -47,11 +55,11 @@ def interruptible() -> Iterator[None]:
     """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted` while the context lasts."""
 
     def stop(signal_number: int, _frame: FrameType | None) -> None:
-        for number in STOPPING:  # the second Ctrl-C of an impatient user must not cut the clean-up short
+        for number in STOP_SIGNALS:  # a second Ctrl-C must not interrupt the clean-up
             signal.signal(number, signal.SIG_IGN)
         raise Interrupted(signal_number)
 
-    before = {number: signal.signal(number, stop) for number in STOPPING}
+    before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
     try:
         yield
     finally:
@@ -59,160 +67,214 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def measure_all(root: Path, specifications: Sequence[Specification], raw_files: Sequence[Path]) -> int:
-    """Measure cells one after another, in the order of their raw files: `measure` for each; return how many executions.
+def measure_cells(root: Path, specifications: Sequence[Specification], raw_files: Sequence[Path]) -> int:
+    """Measure several cells one after another, up to the first error.
 
-    The name of a raw file's folder tells which of the specifications is its cell's. The first cell that fails ends it.
+    Returns the number of repetitions measured.
+
+    Args:
+        root: The project folder.
+        specifications: The specifications of the cells. The name of a raw file's folder says which one applies.
+        raw_files: The raw files. The cells are measured in the order in which their raw files first appear.
+
+    Raises:
+        MeasureError: A folder matches no specification. `measure_cell` describes other errors.
     """
-    of_cells: dict[Path, list[Path]] = {}
-    for raw in raw_files:
-        of_cells.setdefault(raw.parent, []).append(raw)
     measured = 0
-    for folder, raws in of_cells.items():
+    for folder in dict.fromkeys(raw.parent for raw in raw_files):
         specification = next((each for each in specifications if cells.folder_matches(folder.name, each)), None)
         if specification is None:
-            raise MeasureError(f"{folder}: the folder's name is not that of a specification given")
-        measured += measure(root, specification, raws)
+            raise MeasureError(f"{folder}: the name of the folder matches none of the given specifications")
+        measured += measure_cell(root, specification, [raw for raw in raw_files if raw.parent == folder])
     return measured
 
 
-def measure(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
-    """Measure the executions of a cell whose raw files are not there yet; return how many that were.
+def measure_cell(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
+    """Measure the repetitions of a cell whose raw files are missing.
 
-    The number of an execution is the stem of its raw file. A raw file that is there with its sidecar is kept as it is.
-    Where the drive does not take the cell's settings, nothing is measured: each raw file then says so in place of what
-    fio would have written, and why (`is_measured` tells them apart). Raises DriveError, FioError, MeasureError, or
-    NoRoomError where the raw files' file system is full; finished executions stay.
+    Returns the number of repetitions measured.
+
+    If a setting of the cell does not take effect on the drive, fio does not run. Each raw file then contains the
+    settings and reasons instead of fio's result (see `metadata_files.is_measured`).
+
+    Args:
+        root: The project folder.
+        specification: The specification of the cell.
+        raw_files: The raw files. The stem of the name is the number of the repetition: ``03.json``.
+
+    Raises:
+        DriveError: The drive may not or cannot be measured.
+        FioError: fio failed.
+        MeasureError: A repetition is not valid.
+        MetadataError: An existing raw file has changed.
+        NoRoomError: The file system of the raw files is full.
     """
     try:
-        return _measure(root, specification, raw_files)
+        return _measure_missing(root, specification, raw_files)
     except (OSError, fio.FioError):
-        files.require_room(raw_files[0].parent)  # if that is what it came of, nothing else is worth saying
+        files.require_room(raw_files[0].parent)  # a full file system explains all other errors
         raise
 
 
-def _measure(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
+def _measure_missing(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
     cell = raw_files[0].parent
     label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"
     if not cells.folder_matches(cell.name, specification):
-        raise MeasureError(f"{cell}: the folder's name is not that of the specification given")
+        raise MeasureError(f"{cell}: the name of the folder does not match the given specification")
     if (cell.parent.parent / UNPACKED).exists():
         raise MeasureError(
-            f"{cell.parent.parent}: holds what was measured elsewhere and unpacked from an archive. Give the drive that"
-            " is measured here another name in config/drives.yaml, or delete that folder."
+            f"{cell.parent.parent}: contains raw files from an archive. Give the drive that is measured here another"
+            " name in config/drives.yaml, or delete that folder."
         )
-    all_there = f"{label}: all {len(raw_files)} executions are there; delete {cell} to measure them again"
-    if not _missing(raw_files) and not _is_noted(specification, root):
-        messages.note(all_there)
-        return 0
+    all_exist = f"{label}: all {len(raw_files)} repetitions exist; delete {cell} to measure them again"
+    if not _missing(raw_files):
+        from iopatterns.measuring.tuning import journal
 
-    log = _own_log(root, specification)
+        # locking the drive restores the settings that an interrupted run left changed
+        if not journal.has_unrestored_settings(specification["drive"]["name"], root):
+            messages.note(all_exist)
+            return 0
+
+    log = _user_log(root, specification)
     drive = drives.open_drive(root, specification)
-    replaying = _replaying(drive, specification) if "replay" in specification else None
+    replaying = _replaying_drive(drive, specification) if "replay" in specification else None
     with drive.hold():
-        missing = _missing(raw_files)  # whoever held the drive before may have measured this very cell
+        missing = _missing(raw_files)  # another process may have measured this cell before it released the lock
         if not missing:
-            messages.note(all_there)
+            messages.note(all_exist)
             return 0
         cell.mkdir(parents=True, exist_ok=True)
         for leftover in [*cell.glob(".*.partial"), *cell.glob(".*.partial_*.log")]:
             leftover.unlink()
         drive.guard()
         drive.prepare()
-        steps = [step.record() for step in drive.tune(specification.get("settings", {}))]
-        about: records.CellMetadata = {"specification": specification, "drive": drive.identify(), "tuning": steps}
-        if tuning_steps.not_taken(steps):
+        steps = drive.tune(specification.get("settings", {}))
+        metadata: records.CellMetadata = {"specification": specification, "drive": drive.identify(), "tuning": steps}
+        if ineffective := tuning_steps.steps_not_in_effect(steps):
             for raw in missing:
-                _leave_out(raw, about)
-                progress.advance()
-            reasons = "; ".join(step["reason"] for step in tuning_steps.not_taken(steps))
-            messages.note(f"{label}: not measured, for the drive does not take its settings: {reasons}")
+                _write_not_measured(raw, metadata)
+                progress.count_repetition()
+            reasons = "; ".join(step["reason"] for step in ineffective)
+            messages.note(f"{label}: not measured, because settings did not take effect: {reasons}")
             return 0
-        about["fio_version"] = fio.version()
-        real = specification["drive"]["kind"] not in kinds.SIMULATED
-        condition = _condition(about["drive"]["device"]) if real else None
+        metadata["fio_version"] = fio.version()
+        is_real = specification["drive"]["kind"] not in kinds.SIMULATED_KINDS
+        condition = _read_condition(metadata["drive"]["device"]) if is_real else None
+        prepared = _PreparedCell(drive, metadata, log, condition)
         started = time.monotonic()
-        _warm_up(drive, specification, log, cell)
+        if specification["warmup_ms"]:  # so that all repetitions start from the same state of the drive
+            _run(prepared, specification["warmup_ms"], cell / "00.json")
+            _discard(files.partial_path(cell / "00.json"))
         for raw in missing:
             if replaying is not None:
-                _replay(root, replaying, raw, about)
+                _replay(root, replaying, raw, metadata)
             else:
-                _execute(drive, raw, about, log, condition)
-            progress.advance()
-        messages.note(f"{label}: {len(missing)} executions in {time.monotonic() - started:.1f} s{progress.outlook()}")
+                _measure_repetition(prepared, raw)
+            progress.count_repetition()
+        taken_s = time.monotonic() - started
+        messages.note(f"{label}: {len(missing)} repetitions in {taken_s:.1f} s{progress.progress_text()}")
     return len(missing)
 
 
-def _is_noted(specification: Specification, root: Path) -> bool:
-    """Return whether a disk's journal has settings that are still to be put back, see `journal.is_noted`."""
-    from iopatterns.measuring.tuning import journal
-
-    return journal.is_noted(specification["drive"]["name"], root)
-
-
 def _missing(raw_files: Sequence[Path]) -> list[Path]:
-    """Return the raw files that are not there. Raises SidecarError for one that is there but not as measured."""
+    """Return the raw files that do not exist.
+
+    Raises MetadataError if one of the others has changed.
+    """
     missing = [raw for raw in raw_files if not raw.exists()]
     for raw in set(raw_files).difference(missing):
-        read_sidecar(raw)
+        read_metadata(raw)
     return missing
 
 
-def _own_log(root: Path, specification: Specification) -> iologs.Log | None:
-    """Return the user's log or trace that a cell replays, if it does.
+def _user_log(root: Path, specification: Specification) -> iologs.IoLog | None:
+    """Return the user's I/O log or system call trace that a cell replays.
 
-    Raises MeasureError where it is not as it was planned.
+    Returns None if it replays none.
+
+    Raises:
+        MeasureError: The log has changed since the run was planned.
     """
     options = specification["fio"]
-    log: iologs.Log
+    log: iologs.IoLog
     if "read_iolog" in options:
         path = options["read_iolog"]
-        log, planned = iologs.read(root / path), specification["iolog"]["sha256"] if "iolog" in specification else None
+        log = iologs.load_iolog(root / path)
+        planned = specification["iolog"]["sha256"] if "iolog" in specification else None
     elif "calls" in specification:
-        asked = specification["calls"]
-        path, planned = asked["path"], asked["sha256"]
-        log = iologs.read_calls(root, path, asked["only"], asked["process"])
+        calls = specification["calls"]
+        path, planned = calls["path"], calls["sha256"]
+        log = iologs.read_syscall_trace(root, path, calls["only"], calls["process"])
     else:
         return None
-    # what was planned decides whether the drive may be written
+    # `rw` must not have changed either: it decides whether the drive may be written
     if (log.sha256, log.rw) != (planned, options["rw"]):
         raise MeasureError(f"{path}: has changed since the run was planned. Run again.")
     return log
 
 
-def _warm_up(drive: drives.Drive, specification: Specification, log: iologs.Log | None, cell: Path) -> None:
-    """Run the workload once for nothing, so that the first execution finds the drive as the others do."""
-    if specification["warmup_ms"]:
-        raw = cell / "00.json"
-        _run(drive, specification, specification["warmup_ms"], raw, log)
-        _discard(files.partial(raw))
-
-
 def _discard(output: Path) -> None:
-    """Delete what fio wrote, if anything."""
+    """Delete fio's result and its latency log, if they exist."""
     output.unlink(missing_ok=True)
     fio.histogram_log(output).unlink(missing_ok=True)
 
 
-def _run(
-    drive: drives.Drive, specification: Specification, runtime_ms: int, raw: Path, log: iologs.Log | None
-) -> tuple[list[str], fio.Outcome, Sequence[iologs.Request] | None]:
-    """Run fio into the temporary file of ``raw``; return its command line, how it went, and what it replayed if it did.
+class _Condition(NamedTuple):
+    """The condition of a real drive before the first repetition of its cell."""
 
-    ``log`` is the one that the cell names. Whatever log is replayed lies beside the raw file for as long as fio runs.
+    health: records.Health
+    write_cache: records.WriteCache
+
+
+def _read_condition(device: str | None) -> _Condition:
+    from iopatterns.measuring import health
+    from iopatterns.measuring.tuning import disk_settings
+
+    unknown: records.WriteCache = {"drive": None, "kernel": None}
+    return _Condition(health.read_health(device), disk_settings.read_write_cache(device) if device else unknown)
+
+
+class _PreparedCell(NamedTuple):
+    """A cell whose drive is locked, checked and tuned.
+
+    Attributes:
+        drive: The drive.
+        metadata: The metadata that all repetitions share.
+        log: The user's log that the cell replays, if any.
+        condition: The condition of a real drive before the first repetition; None for a simulated drive.
     """
+
+    drive: drives.Drive
+    metadata: records.CellMetadata
+    log: iologs.IoLog | None
+    condition: _Condition | None
+
+
+def _run(
+    cell: _PreparedCell, runtime_ms: int, raw: Path
+) -> tuple[list[str], fio.FioOutcome, Sequence[iologs.LogRequest] | None]:
+    """Run fio for ``runtime_ms``.
+
+    Write its result to the temporary file of a raw file.
+
+    A log that fio replays is written beside the raw file, and deleted when fio has ended.
+
+    Returns:
+        The command line, the outcome of the process, and the requests of the replayed log (None without a log).
+    """
+    drive, specification = cell.drive, cell.metadata["specification"]
     seed = cells.randseed(specification, int(raw.stem))
-    output, iolog = files.partial(raw), files.partial(raw.with_suffix(".iolog"))
-    requests = iologs.requests_of(specification, log, seed, runtime_ms)
+    output, iolog = files.partial_path(raw), files.partial_path(raw.with_suffix(".iolog"))
+    requests = iologs.replayed_requests(specification, cell.log, seed, runtime_ms)
     path = None if requests is None else str(iolog)
-    argv = drive.prefix + fio.command(specification, drive.target, seed, runtime_ms, str(output), iolog=path)
+    argv = drive.prefix + fio.fio_command_line(specification, drive.target, seed, runtime_ms, str(output), iolog=path)
     try:
         if requests is not None:
-            iolog.write_text(iologs.text(requests), encoding="utf-8")
+            iolog.write_text(iologs.iolog_text(requests), encoding="utf-8")
         drive.verify()
         ramp_s = specification["fio"].get("ramp_time", 0) / 1e6
         outcome = drive.run(argv, expected_s=ramp_s + runtime_ms / 1000)
-        drive.verify()  # else what was measured may be of another drive, or have written where it must not
+        drive.verify()  # otherwise the result may be of another drive
         return argv, outcome, requests
     except BaseException:
         _discard(output)
@@ -221,192 +283,189 @@ def _run(
         iolog.unlink(missing_ok=True)
 
 
-def _leave_out(raw: Path, about: records.CellMetadata) -> None:
-    """Write a raw file that says which settings the drive did not take, and its sidecar."""
-    temporary = files.partial(raw)
-    left_out = [
-        {key: value for key, value in step.items() if key in {"setting", "wanted", "outcome", "reason"}}
-        for step in about["tuning"]
-    ]
+def _write_not_measured(raw: Path, metadata: records.CellMetadata) -> None:
+    """Write a raw file and a metadata file that say why a cell was not measured.
+
+    The raw file contains the tuning steps instead of a result.
+    """
+    temporary = files.partial_path(raw)
+    steps = [{key: step[key] for key in ("setting", "wanted", "outcome", "reason")} for step in metadata["tuning"]]
     try:
-        files.write_json(temporary, {"not measured": left_out})
-        _keep(temporary, raw, _of_execution(about, raw))
+        files.write_json(temporary, {"not measured": steps})
+        _keep(temporary, raw, cast(records.RepetitionMetadata, {**metadata, "execution": int(raw.stem)}))
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _of_execution(about: records.CellMetadata, raw: Path) -> records.RepetitionMetadata:
-    """Return what a sidecar says of an execution before it has begun."""
-    return cast(records.RepetitionMetadata, {**about, "execution": int(raw.stem)})
+def _keep(temporary: Path, raw: Path, metadata: records.RepetitionMetadata) -> None:
+    """Give a raw file its name.
+
+    The metadata file comes first: a raw file under its own name always has one.
+    """
+    checksum: records.RawFile = {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size}
+    write_metadata(raw, cast(records.MetadataFile, {**metadata, "raw": checksum}))
+    files.commit_file(temporary, raw)
 
 
-def _keep(temporary: Path, raw: Path, sidecar: records.RepetitionMetadata) -> None:
-    """Give a raw file its name. The sidecar first: a raw file under its own name always has one."""
-    measured: records.RawFile = {"sha256": files.sha256(temporary), "size_bytes": temporary.stat().st_size}
-    write_sidecar(raw, cast(records.Sidecar, {**sidecar, "raw": measured}))
-    files.commit(temporary, raw)
+def _measure_repetition(cell: _PreparedCell, raw: Path) -> None:
+    """Measure one repetition; write its raw file and its metadata file.
 
+    A disturbed repetition is discarded and repeated. Its metadata say what disturbed earlier attempts (``held_up``).
 
-class _Condition(NamedTuple):
-    """What a real drive says of itself before its cell's first execution."""
-
-    health: records.Health
-    write_cache: records.WriteCache
-
-
-def _condition(device: str | None) -> _Condition:
-    from iopatterns.measuring import health
-    from iopatterns.measuring.tuning import disk
-
-    unknown: records.WriteCache = {"drive": None, "kernel": None}
-    return _Condition(health.read(device), disk.write_cache(device) if device else unknown)
-
-
-def _execute(
-    drive: drives.Drive, raw: Path, about: records.CellMetadata, log: iologs.Log | None, condition: _Condition | None
-) -> None:
-    """Run one execution into its raw file and sidecar; ``about`` is what the sidecars of all executions share.
-
-    ``condition`` is that of a real drive before the first of them, as `_condition` returned it; None for a twin. An
-    execution that something held up is run again, and the sidecar says why (``held_up``). Raises MeasureError where
-    that happens each time.
+    Raises:
+        MeasureError: Each attempt was disturbed, or the result is not valid.
     """
     held_up: list[str] = []
-    for attempt in range(1, _ATTEMPTS + 1):
+    for attempt in range(1, _MAX_ATTEMPTS + 1):
         try:
-            return _attempt(drive, raw, about, log, condition, held_up=held_up)
+            return _attempt(cell, raw, held_up)
         except fio.DisturbedError as error:
             held_up.append(str(error))
-            if attempt < _ATTEMPTS:
-                messages.say(f"{raw}: not kept, for {error} Measuring it again, try {attempt + 1} of {_ATTEMPTS}.")
+            if attempt < _MAX_ATTEMPTS:
+                messages.say(f"{raw}: discarded: {error} Measuring again, attempt {attempt + 1} of {_MAX_ATTEMPTS}.")
     raise MeasureError(
-        f"{raw}: not measured: each of {_ATTEMPTS} tries was held up, the last one thus: {held_up[-1]} Find out what"
-        " stops fio or keeps this machine busy, and run again; what is finished is kept."
+        f"{raw}: not measured: each of {_MAX_ATTEMPTS} attempts was disturbed, at last: {held_up[-1]} Find out what"
+        " stops fio or keeps this machine busy, and run again. Finished repetitions are kept."
     )
 
 
-def _attempt(
-    drive: drives.Drive,
-    raw: Path,
-    about: records.CellMetadata,
-    log: iologs.Log | None,
-    condition: _Condition | None,
-    *,
-    held_up: Sequence[str],
-) -> None:
-    """Run fio for one execution, check what it wrote, and keep it with its sidecar.
+def _attempt(cell: _PreparedCell, raw: Path, held_up: Sequence[str]) -> None:
+    """Run fio for one repetition, check its result, and store it.
 
-    ``condition`` as of `_execute`; ``held_up`` says what happened to earlier tries.
-    Raises MeasureError where it is no measurement, and DisturbedError where another try may give one.
+    Args:
+        cell: The cell.
+        raw: The raw file.
+        held_up: What disturbed earlier attempts.
+
+    Raises:
+        DisturbedError: The repetition was disturbed; another attempt may succeed.
+        MeasureError: The result is not valid.
     """
-    specification = about["specification"]
-    before = machine.moment()
-    device = about["drive"].get("device")
+    metadata, condition = cell.metadata, cell.condition
+    specification = metadata["specification"]
+    before = machine.load_snapshot()
+    device = metadata["drive"].get("device")
     traffic_bytes = machine.disk_traffic_bytes(device)
-    temporary = files.partial(raw)
+    temporary = files.partial_path(raw)
     try:
-        argv, outcome, requests = _run(drive, specification, specification["runtime_ms"], raw, log)
+        argv, outcome, requests = _run(cell, specification["runtime_ms"], raw)
         try:
-            # in virtual time nothing can hold a drive up
-            moved_bytes = fio.check(
-                temporary,
-                specification,
-                None if requests is None else iologs.moved(requests),
-                outcome if condition else None,
-            )
+            transfers = None if requests is None else iologs.count_transfers(requests)
+            # nothing can disturb a drive in virtual time
+            moved_bytes = fio.check_result(temporary, specification, transfers, outcome if condition else None)
         except fio.DisturbedError:
             raise
         except fio.FioError as error:
             files.require_room(raw.parent)
-            raise MeasureError(f"{raw}: not kept, for {error}\n  Command: {' '.join(argv)}") from None
-        if changed := drive.changed_settings(about["tuning"]):
+            raise MeasureError(f"{raw}: discarded: {error}\n  Command: {' '.join(argv)}") from None
+        if changed := cell.drive.changed_settings(metadata["tuning"]):
             raise MeasureError(
-                f"{raw}: not kept, for settings changed while it was measured: {'; '.join(changed)}. Something else"
-                " changes them: another program, a rule of udev's, tuned? Stop that, and run again."
+                f"{raw}: discarded, because settings changed meanwhile: {'; '.join(changed)}. Another program changes"
+                " them, such as tuned, or a rule of udev. Stop it, and run again."
             )
-        sidecar = _of_execution(about, raw)
-        sidecar["randseed"] = cells.randseed(specification, sidecar["execution"])
-        sidecar["command"], sidecar["machine"], sidecar["before"] = argv, machine.machine(), before
-        sidecar["started"], sidecar["ended"] = _timestamp(outcome.started_s), _timestamp(outcome.ended_s)
-        sidecar["wall_s"] = round(outcome.wall_s, 6)
-        if outcome.counters is not None:
-            sidecar["counters"] = outcome.counters
+        complete = _repetition_metadata(metadata, raw, argv, before, outcome)
         if condition:
             from iopatterns.measuring import health
 
-            traffic = (traffic_bytes, machine.disk_traffic_bytes(device))
-            sidecar["health"] = {"before": condition.health, "after": health.read(device)}
-            sidecar["write_cache"], sidecar["held_up"] = condition.write_cache, held_up
-            sidecar["others_bytes"] = _bytes_of_others(traffic, moved_bytes)
-            sidecar["doubts"] = _doubts(sidecar, moved_bytes)
+            traffic_after_bytes = machine.disk_traffic_bytes(device)
+            complete["health"] = {"before": condition.health, "after": health.read_health(device)}
+            complete["write_cache"], complete["held_up"] = condition.write_cache, held_up
+            complete["others_bytes"] = (
+                None
+                if traffic_bytes is None or traffic_after_bytes is None
+                else max(0, traffic_after_bytes - traffic_bytes - moved_bytes)
+            )
+            complete["doubts"] = _doubts(complete, moved_bytes)
         if fio.histogram_log(temporary).exists():
-            files.commit(fio.histogram_log(temporary), log_beside(raw))
-        _keep(temporary, raw, sidecar)
+            files.commit_file(fio.histogram_log(temporary), latency_log_path(raw))
+        _keep(temporary, raw, complete)
     finally:
         _discard(temporary)
 
 
-def log_beside(raw: Path) -> Path:
-    """Return where the log of latencies of an execution lies that asked for one (``log_hist_msec``)."""
+def latency_log_path(raw: Path) -> Path:
+    """Return the path of the latency log of a repetition.
+
+    It exists if the cell has the option ``log_hist_msec``.
+    """
     return raw.with_name(f"{raw.stem}_clat_hist.log")
 
 
-def _replaying(drive: drives.Drive, specification: Specification) -> drives.Replaying:
-    """Return the drive of a cell that replays a phase of a trace. Raises MeasureError for one that cannot do that."""
-    if isinstance(drive, drives.Replaying):
+def _repetition_metadata(
+    metadata: records.CellMetadata, raw: Path, command: list[str], before: records.LoadSnapshot, outcome: fio.FioOutcome
+) -> records.RepetitionMetadata:
+    """Return the metadata that repetitions on all kinds of drive have."""
+    repetition = int(raw.stem)
+    complete = {
+        **metadata,
+        "execution": repetition,
+        "randseed": cells.randseed(metadata["specification"], repetition),
+        "command": command,
+        "machine": machine.machine_facts(),
+        "before": before,
+        "started": _timestamp(outcome.started_s),
+        "ended": _timestamp(outcome.ended_s),
+        "wall_s": round(outcome.wall_s, 6),
+    }
+    if outcome.counters is not None:
+        complete["counters"] = outcome.counters
+    return cast(records.RepetitionMetadata, complete)
+
+
+def _replaying_drive(drive: drives.Drive, specification: Specification) -> drives.ReplayingDrive:
+    """Return the drive as one that replays block traces.
+
+    Raises MeasureError if its kind cannot.
+    """
+    if isinstance(drive, drives.ReplayingDrive):
         return drive
-    of, trace = specification["drive"], specification["replay"]["trace"]
+    name, kind = specification["drive"]["name"], specification["drive"]["kind"]
     raise MeasureError(
-        f"drive '{printable(of['name'])}': one of the kind '{of['kind']}' cannot replay the trace {printable(trace)}."
-        " Name a simulated drive."
+        f"drive '{printable(name)}': a drive of kind '{kind}' cannot replay the trace"
+        f" {printable(specification['replay']['trace'])}. Name a simulated drive."
     )
 
 
-def _replay(root: Path, drive: drives.Replaying, raw: Path, about: records.CellMetadata) -> None:
-    """Replay a phase of a trace into a raw file and its sidecar, on a drive of the cell's model."""
-    specification = about["specification"]
-    asked = specification["replay"]
-    before, started_s, clock = machine.moment(), time.time(), time.monotonic()
-    command, content, counters = drive.replay(root / asked["trace"], asked)
-    temporary = files.partial(raw)
+def _replay(root: Path, drive: drives.ReplayingDrive, raw: Path, metadata: records.CellMetadata) -> None:
+    """Replay a phase of a block trace on a simulated drive.
+
+    The result is written to the raw file.
+    """
+    replay = metadata["specification"]["replay"]
+    before, started_s, clock = machine.load_snapshot(), time.time(), time.monotonic()
+    command, content, counters = drive.replay(root / replay["trace"], replay)
+    temporary = files.partial_path(raw)
     try:
         files.write_json(temporary, content)
-        sidecar = _of_execution(about, raw)
-        sidecar["randseed"] = cells.randseed(specification, sidecar["execution"])
-        sidecar["command"] = command
-        sidecar["machine"], sidecar["before"] = machine.machine(), before
-        sidecar["started"], sidecar["ended"] = _timestamp(started_s), _timestamp(time.time())
-        sidecar["wall_s"] = round(time.monotonic() - clock, 6)
-        sidecar["counters"] = counters
-        _keep(temporary, raw, sidecar)
+        outcome = fio.FioOutcome(started_s, time.time(), time.monotonic() - clock, counters=counters)
+        _keep(temporary, raw, _repetition_metadata(metadata, raw, command, before, outcome))
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _bytes_of_others(traffic: tuple[int | None, int | None], moved_bytes: int) -> int | None:
-    """Return the bytes that others moved meanwhile; ``traffic`` is what the disk had moved before, and has after."""
-    before, after = traffic
-    return None if before is None or after is None else max(0, after - before - moved_bytes)
+def _doubts(metadata: records.RepetitionMetadata, moved_bytes: int) -> list[str]:
+    """Return what makes a repetition doubtful, given its metadata.
 
-
-def _doubts(sidecar: records.RepetitionMetadata, moved_bytes: int) -> list[str]:
-    """Return what makes an execution on a real drive doubtful, by its sidecar."""
+    Only repetitions on real drives raise doubts.
+    """
     from iopatterns.measuring import health
-    from iopatterns.measuring.tuning import disk
+    from iopatterns.measuring.tuning import disk_settings
 
-    specification, before = sidecar["specification"], sidecar["before"]
-    found = []
-    if (sidecar["others_bytes"] or 0) > max(_OTHERS_SHARE * moved_bytes, _OTHERS_LEAST_BYTES):
-        found.append("other I/O on the disk")
-    if not specification["fio"].get("direct"):
-        found.append("through the page cache")
-    if before["cpu_governor"] not in {None, "performance"}:
-        found.append(f"CPU governor {before['cpu_governor']}")
-    if before["load_average"][0] > (os.cpu_count() or 1):
-        found.append("a busy machine")
-    if disk.disagree(sidecar["write_cache"]) and "write_cache" not in specification.get("settings", {}):
-        found.append("drive and kernel disagree on the write cache")
-    return found + health.doubts(sidecar["health"]["before"], sidecar["health"]["after"])
+    specification, before = metadata["specification"], metadata["before"]
+    is_kernel_view_set = "write_cache" in specification.get("settings", {})
+    disagree = disk_settings.write_caches_disagree(metadata["write_cache"])
+    doubts = [
+        (
+            (metadata["others_bytes"] or 0) > max(_MAX_OTHERS_SHARE * moved_bytes, _MAX_OTHERS_BYTES),
+            "other I/O on the disk",
+        ),
+        (not specification["fio"].get("direct"), "through the page cache"),
+        (before["cpu_governor"] not in {None, "performance"}, f"CPU governor {before['cpu_governor']}"),
+        (before["load_average"][0] > (os.cpu_count() or 1), "a busy machine"),
+        (disagree and not is_kernel_view_set, "drive and kernel disagree on the write cache"),
+    ]
+    found = [text for is_doubtful, text in doubts if is_doubtful]
+    return found + health.health_doubts(metadata["health"]["before"], metadata["health"]["after"])
 
 
 def _timestamp(seconds: float) -> str:

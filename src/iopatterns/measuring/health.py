@@ -1,4 +1,4 @@
-"""What a real drive says of its health (temperature, SMART, media errors, firmware), and what of it raises doubts."""
+"""The health of real drives, read with smartctl or nvme."""
 
 import json
 import shutil
@@ -11,118 +11,138 @@ from iopatterns.measuring.tuning import sg_commands
 from iopatterns.raw.records import Health
 from iopatterns.raw.tuning_steps import CommandResult
 
-# From such a rise on, a drive is not as it was when the cell began: its own throttling may not be far
+# A drive that has become this much hotter may be about to throttle itself
 _RISE_C = 10
 _TIMEOUT_S = 30.0
 _SYS_BLOCK = Path("/sys/block")
 _ZERO_C_IN_K = 273
-# Raw values of a SATA disk's SMART attributes that grow with media errors: reallocated, reported uncorrectable,
-# pending and offline uncorrectable sectors
+# SMART attributes of SATA disks that count media errors: reallocated, reported uncorrectable, pending, and offline
+# uncorrectable sectors
 _MEDIA_ATTRIBUTES = frozenset({5, 187, 197, 198})
 UNAVAILABLE: Final = "not available"
 
-# What a drive counts or measures
-_Amount = Literal["temperature_c", "media_errors", "overheated"]
+# The values that are compared before and after a repetition
+_Counter = Literal["temperature_c", "media_errors", "overheated"]
 
 
-def read(device: str | None) -> Health:
-    """Return what the disk under a device (by the kernel's name of it) says of its health, through smartctl or nvme.
+def read_health(device: str | None) -> Health:
+    """Return the health of the disk under a device.
 
-    Keys: program, temperature_c, warning_c and critical_c (from which on the drive is too hot), passed (SMART's own
-    judgement), critical_warning (NVMe's bits), media_errors, overheated (what NVMe counts of minutes too hot and of
-    beginnings to throttle), firmware; None for what the drive does not say. Where there is nothing to be had
-    ``not available`` says why, alone.
+    ``device`` is the kernel's name, such as ``sda``.
+
+    The keys, each None if the drive does not report it:
+
+    - ``program``: the program that was used, smartctl or nvme
+    - ``temperature_c``, and the limits ``warning_c`` and ``critical_c``
+    - ``passed``: SMART's own assessment
+    - ``critical_warning``: bits of NVMe
+    - ``media_errors``: number of media errors so far
+    - ``overheated``: for NVMe, the minutes too hot and the number of times that throttling began
+    - ``firmware``
+
+    If nothing is available, the only key is ``not available``, with the reason.
     """
     disks = machine.physical_disks(device) if device else []
     if len(disks) != 1:
         return {UNAVAILABLE: f"the file is on {len(disks)} disks" if disks else "the kernel knows no disk of it"}
     (disk,) = disks
-    if tool() is None:
+    if health_program() is None:
         return {UNAVAILABLE: "neither smartctl nor nvme is installed (apt-get install smartmontools)"}
-    found = _by_smartctl(disk) if tool() == "smartctl" else _by_nvme(disk)
+    if health_program() == "smartctl":
+        command = ["smartctl", "--json", "-a", "-l", "scttemp", f"/dev/{disk}"]
+        found = from_smartctl(sg_commands.run_command(command, _TIMEOUT_S))
+    else:
+        found = _by_nvme(disk)
     return found if UNAVAILABLE in found else found | _limits(disk)
 
 
-def tool() -> str | None:
-    """Return the program that drives are asked through: smartctl, or else nvme; None where neither is installed."""
+def health_program() -> str | None:
+    """Return the program that reads the health: smartctl, otherwise nvme.
+
+    Returns None if neither is installed.
+    """
     return next((program for program in ("smartctl", "nvme") if shutil.which(program)), None)
 
 
-def doubts(before: Health, after: Health) -> list[str]:
-    """Return in words what makes an execution doubtful, by the health before its cell's first one and after itself."""
+def health_doubts(before: Health, after: Health) -> list[str]:
+    """Return what makes a repetition doubtful, according to the health of its drive.
+
+    Args:
+        before: The health before the first repetition of the cell.
+        after: The health after this repetition.
+    """
     if UNAVAILABLE in after:
         return []
-    found = []
     hottest = max((degrees for each in (before, after) if (degrees := each.get("temperature_c"))), default=None)
-    for limit, name in ((after["critical_c"], "critical"), (after["warning_c"], "warning")):
-        if hottest is not None and limit is not None and hottest >= limit:
-            found.append(f"drive at its {name} temperature")
-            break
-    if _growth("temperature_c", before, after) >= _RISE_C:
-        found.append(f"drive {_RISE_C} °C hotter, or more, than when the cell began")
-    if _growth("overheated", before, after) > 0:
-        found.append("drive too hot meanwhile, or throttling")
-    if after["passed"] is False:
-        found.append("drive failing by its own SMART judgement")
-    if after["critical_warning"]:
-        found.append("drive with a critical warning")
-    if _growth("media_errors", before, after) > 0:
-        found.append("media errors on the drive meanwhile")
-    if None not in {first := before.get("firmware"), after["firmware"]} != {first}:
-        found.append("other firmware than when the cell began")
-    return found
+    limits = ((after["critical_c"], "critical"), (after["warning_c"], "warning"))
+    exceeded = [name for limit, name in limits if hottest is not None and limit is not None and hottest >= limit]
+    firmware = {before.get("firmware"), after["firmware"]}
+    doubts = [
+        (bool(exceeded), f"drive at its {exceeded[0] if exceeded else ''} temperature"),
+        (
+            _growth("temperature_c", before, after) >= _RISE_C,
+            f"drive {_RISE_C} °C hotter, or more, than when the cell began",
+        ),
+        (_growth("overheated", before, after) > 0, "drive too hot meanwhile, or throttling"),
+        (after["passed"] is False, "drive failing by its own SMART judgement"),
+        (bool(after["critical_warning"]), "drive with a critical warning"),
+        (_growth("media_errors", before, after) > 0, "media errors on the drive meanwhile"),
+        (None not in firmware and len(firmware) > 1, "other firmware than when the cell began"),
+    ]
+    return [text for is_doubtful, text in doubts if is_doubtful]
 
 
-def _growth(key: _Amount, before: Health, after: Health) -> int:
+def _growth(key: _Counter, before: Health, after: Health) -> int:
     first, last = before.get(key), after.get(key)
     return 0 if first is None or last is None else last - first
 
 
-def _by_smartctl(disk: str) -> Health:
-    command = ["smartctl", "--json", "-a", "-l", "scttemp", f"/dev/{disk}"]
-    return from_smartctl(sg_commands.run(command, _TIMEOUT_S))
-
-
 def from_smartctl(result: CommandResult) -> Health:
-    """Return the health in what ``smartctl --json -a`` printed; its exit status has a bit for each kind of trouble."""
+    """Return the health in the output of ``smartctl --json -a``."""
     try:
-        said = json.loads(result["stdout"])
+        report = json.loads(result["stdout"])
     except ValueError:
-        return {UNAVAILABLE: f"smartctl: {sg_commands.words(result)}"}
-    if "device" not in said or said["smartctl"]["exit_status"] & 0b11:  # wrong usage, or the device cannot be opened
-        messages = [message["string"] for message in said["smartctl"].get("messages", ())]
+        return {UNAVAILABLE: f"smartctl: {sg_commands.last_output_line(result)}"}
+    if "device" not in report or report["smartctl"]["exit_status"] & 0b11:  # bits: wrong usage, device cannot be opened
+        messages = [message["string"] for message in report["smartctl"].get("messages", ())]
         return {UNAVAILABLE: f"smartctl: {'; '.join(messages) or 'no answer from the drive'}"}
-    temperature, log = said.get("temperature", {}), said.get("nvme_smart_health_information_log", {})
+    temperature, log = report.get("temperature", {}), report.get("nvme_smart_health_information_log", {})
     return Health(
         program="smartctl",
-        temperature_c=temperature.get("current") or None,  # SCSI's disks say 0 when they do not know
+        temperature_c=temperature.get("current") or None,  # SCSI disks report 0 if they do not know
         warning_c=temperature.get("op_limit_max") or None,
         critical_c=temperature.get("drive_trip") or None,
-        passed=said.get("smart_status", {}).get("passed"),
+        passed=report.get("smart_status", {}).get("passed"),
         critical_warning=log.get("critical_warning"),
-        media_errors=_media_errors(said),
+        media_errors=_media_errors(report),
         overheated=_overheated(log),
-        firmware=said.get("firmware_version") or said.get("scsi_revision"),
+        firmware=report.get("firmware_version") or report.get("scsi_revision"),
     )
 
 
 def _overheated(log: Mapping[str, Any]) -> int | None:
-    """Return the sum of the counters of an NVMe disk's log that grow while it is too hot; None where it has none."""
+    """Return the sum of the counters of overheating in the log of an NVMe disk.
+
+    Returns None if it has none.
+    """
     names = ("warning_temp_time", "critical_comp_time", "thm_temp1_trans_count", "thm_temp2_trans_count")
     known = [int(log[name]) for name in names if name in log]
     return sum(known) if known else None
 
 
-def _media_errors(said: Mapping[str, Any]) -> int | None:
-    """Return how many media errors the drive has had, by what its transport counts of them; None where nothing is."""
+def _media_errors(report: Mapping[str, Any]) -> int | None:
+    """Return the number of media errors that a drive of any transport reports.
+
+    Returns None if it reports none.
+    """
     counts = []
-    if "nvme_smart_health_information_log" in said:
-        counts.append(said["nvme_smart_health_information_log"].get("media_errors"))
-    for attribute in said.get("ata_smart_attributes", {}).get("table", ()):
+    if "nvme_smart_health_information_log" in report:
+        counts.append(report["nvme_smart_health_information_log"].get("media_errors"))
+    for attribute in report.get("ata_smart_attributes", {}).get("table", ()):
         if attribute["id"] in _MEDIA_ATTRIBUTES:
             counts.append(attribute["raw"]["value"])
-    counts += [each.get("total_uncorrected_errors") for each in said.get("scsi_error_counter_log", {}).values()]
-    counts.append(said.get("scsi_grown_defect_list"))
+    counts += [each.get("total_uncorrected_errors") for each in report.get("scsi_error_counter_log", {}).values()]
+    counts.append(report.get("scsi_grown_defect_list"))
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
@@ -130,34 +150,34 @@ def _media_errors(said: Mapping[str, Any]) -> int | None:
 def _by_nvme(disk: str) -> Health:
     if not disk.startswith("nvme"):
         return {UNAVAILABLE: "smartctl is not installed (apt-get install smartmontools); nvme knows NVMe disks alone"}
-    firmware = machine.disk(Path("/dev") / disk)["firmware"]
-    return from_nvme(sg_commands.run(["nvme", "smart-log", f"/dev/{disk}", "-o", "json"], _TIMEOUT_S), firmware)
+    firmware = machine.disk_facts(Path("/dev") / disk)["firmware"]
+    return from_nvme(sg_commands.run_command(["nvme", "smart-log", f"/dev/{disk}", "-o", "json"], _TIMEOUT_S), firmware)
 
 
 def from_nvme(result: CommandResult, firmware: str | None) -> Health:
-    """Return the health in what ``nvme smart-log -o json`` printed."""
+    """Return the health in the output of ``nvme smart-log -o json``."""
     try:
-        said = json.loads(result["stdout"])
+        report = json.loads(result["stdout"])
         return Health(
             program="nvme",
-            temperature_c=said["temperature"] - _ZERO_C_IN_K,
+            temperature_c=report["temperature"] - _ZERO_C_IN_K,
             warning_c=None,
             critical_c=None,
             passed=None,
-            critical_warning=said["critical_warning"],
-            media_errors=int(said["media_errors"]),
-            overheated=_overheated(said),
+            critical_warning=report["critical_warning"],
+            media_errors=int(report["media_errors"]),
+            overheated=_overheated(report),
             firmware=firmware,
         )
     except (ValueError, KeyError, TypeError):
-        return {UNAVAILABLE: f"nvme: {sg_commands.words(result)}"}
+        return {UNAVAILABLE: f"nvme: {sg_commands.last_output_line(result)}"}
 
 
 def _limits(disk: str) -> Health:
-    """Return those limits of a disk's temperature that the kernel's monitoring knows (hwmon, m°C)."""
+    """Return the temperature limits of a disk that the kernel's hwmon reports."""
     limits: Health = {}
     for folder in (_SYS_BLOCK / disk / "device").glob("hwmon*"):
-        for place in (folder, *folder.glob("hwmon*")):  # one of a class has a folder of its name in between
+        for place in (folder, *folder.glob("hwmon*")):  # some drivers have another folder in between
             if (degrees := _degrees(place / "temp1_max")) > 0:
                 limits["warning_c"] = degrees
             if (degrees := _degrees(place / "temp1_crit")) > 0:
@@ -166,5 +186,5 @@ def _limits(disk: str) -> Health:
 
 
 def _degrees(file: Path) -> int:
-    """Return a temperature of hwmon in °C. 0 or less is no limit: the kernel has no such file, or knows none."""
-    return round(int(machine.read(file) or 0) / 1000)
+    """Return a temperature of hwmon in °C; 0 if there is none."""
+    return round(int(machine.read_kernel_file(file) or 0) / 1000)

@@ -1,20 +1,20 @@
-"""What the machine says of itself and of a disk: /proc, /sys and mounts, for sidecars and guards. Reads only."""
+"""Facts about this machine and its disks, read from /proc and /sys."""
 
 import functools
 import os
 import re
 import subprocess
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
-from iopatterns.base import children
-from iopatterns.raw.records import Disk, Machine, Moment
+from iopatterns.base.subprocess_env import child_environment
+from iopatterns.raw.records import DiskFacts, LoadSnapshot, MachineFacts
 
 _SYS_BLOCK = Path("/sys/dev/block")
 
 
-def read(path: Path | str) -> str | None:
-    """Return a small kernel file's text without the outer spaces, or None where there is none."""
+def read_kernel_file(path: Path | str) -> str | None:
+    """Return the stripped text of a small kernel file; None if it is missing or empty."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip() or None
     except OSError:
@@ -22,14 +22,17 @@ def read(path: Path | str) -> str | None:
 
 
 def _meminfo_bytes(key: str) -> int | None:
-    found = re.search(rf"^{key}:\s*(\d+)", read("/proc/meminfo") or "", re.MULTILINE)
+    found = re.search(rf"^{key}:\s*(\d+)", read_kernel_file("/proc/meminfo") or "", re.MULTILINE)
     return int(found[1]) * 1024 if found else None
 
 
 @functools.cache
-def machine() -> Machine:
-    """Return what stays the same during a run: kernel, cpu_model, cpu_count, memory_bytes. No host name."""
-    cpu_model = re.search(r"^(?:model name|Model).*?:(.*)", read("/proc/cpuinfo") or "", re.MULTILINE)
+def machine_facts() -> MachineFacts:
+    """Return the facts about this machine that stay constant during a run.
+
+    The host name is not among them.
+    """
+    cpu_model = re.search(r"^(?:model name|Model).*?:(.*)", read_kernel_file("/proc/cpuinfo") or "", re.MULTILINE)
     uname = os.uname()
     return {
         "kernel": f"{uname.sysname} {uname.release} {uname.machine}",
@@ -39,87 +42,112 @@ def machine() -> Machine:
     }
 
 
-def is_named(host: str) -> bool:
-    """Return whether this is the host of that name, see `host_name`; the domain behind it may be left out."""
+def is_this_host(host: str) -> bool:
+    """Return whether this host has the given name, with or without its domain.
+
+    See `host_name`.
+    """
     name = host_name()
     return host in {name, name.partition(".")[0]}
 
 
 def host_name() -> str:
-    """Return how Slurm calls this host in one of its jobs, elsewhere how it calls itself."""
+    """Return the name of this host; in a job of Slurm, the name of the node."""
     return os.environ.get("SLURMD_NODENAME") or os.uname().nodename
 
 
-def moment() -> Moment:
-    """Return what changes: memory_available_bytes, load_average (1, 5, 15 min), cpu_governor of the first CPU."""
+def load_snapshot() -> LoadSnapshot:
+    """Return the present load of this machine.
+
+    The frequency governor is that of the first CPU.
+    """
     return {
         "memory_available_bytes": _meminfo_bytes("MemAvailable"),
         "load_average": list(os.getloadavg()),
-        "cpu_governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "cpu_governor": read_kernel_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
     }
 
 
 def disk_traffic_bytes(device: str | None) -> int | None:
-    """Return how many bytes a disk has read and written since it is there, by its kernel name (sysfs-block, stat)."""
-    words = (read(f"/sys/block/{device}/stat") or "").split() if device else []
+    """Return how many bytes a disk has read and written since it appeared.
+
+    ``device`` is its name, such as ``sda``.
+    """
+    words = (read_kernel_file(f"/sys/block/{device}/stat") or "").split() if device else []
     return (int(words[2]) + int(words[6])) * 512 if words else None
 
 
-def file_system(folder: Path) -> str | None:
-    """Return the type of the file system that holds ``folder``: ``ext4``, ``xfs``, ``tmpfs`` …"""
+def file_system_type(folder: Path) -> str | None:
+    """Return the type of the file system of a folder, such as ``ext4`` or ``tmpfs``."""
     mount = _mount_of(folder)
     if mount:
-        return mount["type"]
-    # in a chroot the mount table has no line for the root itself; coreutils' stat knows the type from statfs(2)
-    asked = subprocess.run(
+        return mount.type
+    # in a chroot, the mount table may lack the root; stat(1) has the type from statfs(2)
+    result = subprocess.run(
         ["stat", "--file-system", "--format=%T", str(folder)],
         capture_output=True,
         text=True,
         check=False,
-        env=children.environment(),
+        env=child_environment(),
     )
-    return asked.stdout.strip().replace("ext2/ext3", "ext4") or None
+    return result.stdout.strip().replace("ext2/ext3", "ext4") or None
 
 
-def _mount_of(folder: Path) -> dict[str, str] | None:
-    """Return type and source of the mount that ``folder`` lies on (proc(5), /proc/self/mountinfo)."""
-    resolved = folder.resolve()
-    best: tuple[int, dict[str, str]] | None = None
-    for line in (read("/proc/self/mountinfo") or "").splitlines():
+class Mount(NamedTuple):
+    """A mount, with the number of its device, and the type and source of its file system."""
+
+    point: Path
+    number: int
+    type: str
+    source: str
+
+
+def mounts() -> list[Mount]:
+    """Return all mounts in the order of /proc/self/mountinfo (proc(5))."""
+    found = []
+    for line in (read_kernel_file("/proc/self/mountinfo") or "").splitlines():
         before, _, after = line.partition(" - ")
-        kind, source, *_ = after.split()
-        point = Path(_unescaped(before.split()[4]))
-        # of two mounts on one point the later line is the one that is seen
-        if resolved.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
-            best = (len(point.parts), {"type": kind, "source": source})
-    return best[1] if best else None
+        words, (kind, source, *_) = before.split(), after.split()
+        major, minor = map(int, words[2].split(":"))
+        found.append(Mount(Path(_unescaped(words[4])), os.makedev(major, minor), kind, source))
+    return found
 
 
-def disk_under(folder: Path) -> Disk:
-    """Return what the kernel says of the disk under ``folder``: `disk` of it, with None for all where there is none."""
+def _mount_of(folder: Path) -> Mount | None:
+    """Return the mount of a folder."""
+    resolved = folder.resolve()
+    # of several mounts at one mount point, the last one is visible
+    inside = [mount for mount in mounts() if resolved.is_relative_to(mount.point)]
+    return max(reversed(inside), key=lambda mount: len(mount.point.parts), default=None)
+
+
+def disk_facts_under(folder: Path) -> DiskFacts:
+    """Return the kernel's facts about the disk under a folder.
+
+    All values are None if the folder is not on a disk.
+    """
     return _facts(_sysfs_disk(folder))
 
 
-def disk(node: Path | int) -> Disk:
-    """Return what the kernel says of a block device, by its node or number; None for each thing that it does not say.
+def disk_facts(node: Path | int) -> DiskFacts:
+    """Return the kernel's facts about a block device, given by node or number.
 
-    Keys: device, model, serial, firmware, size_bytes, rotational, logical_block_bytes, scheduler. A loop device has no
-    serial number of its own: the path of the file behind it stands for one.
+    The serial number of a loop device is the path of the file behind it.
     """
-    return _facts(sysfs_of(node))
+    return _facts(sysfs_folder(node))
 
 
-def _facts(entry: Path | None) -> Disk:
+def _facts(entry: Path | None) -> DiskFacts:
     if entry is None:
-        return cast(Disk, dict.fromkeys(Disk.__required_keys__))
-    sectors, block = read(entry / "size"), read(entry / "queue/logical_block_size")
-    rotational = read(entry / "queue/rotational")
-    scheduler = re.search(r"\[(.*?)\]", read(entry / "queue/scheduler") or "")
+        return cast(DiskFacts, dict.fromkeys(DiskFacts.__required_keys__))
+    sectors, block = read_kernel_file(entry / "size"), read_kernel_file(entry / "queue/logical_block_size")
+    rotational = read_kernel_file(entry / "queue/rotational")
+    scheduler = re.search(r"\[(.*?)\]", read_kernel_file(entry / "queue/scheduler") or "")
     return {
         "device": entry.name,
-        "model": read(entry / "device/model"),
+        "model": read_kernel_file(entry / "device/model"),
         "serial": _serial(entry),
-        "firmware": read(entry / "device/firmware_rev") or read(entry / "device/rev"),
+        "firmware": read_kernel_file(entry / "device/firmware_rev") or read_kernel_file(entry / "device/rev"),
         "size_bytes": int(sectors) * 512 if sectors else None,
         "rotational": rotational == "1" if rotational else None,
         "logical_block_bytes": int(block) if block else None,
@@ -128,9 +156,12 @@ def _facts(entry: Path | None) -> Disk:
 
 
 def _serial(entry: Path) -> str | None:
-    """Return the serial number of a disk, from where its kind has it: NVMe, virtio, SCSI's page 0x80, a loop's file."""
+    """Return the serial number of a disk; for a loop device, the path of its file.
+
+    SCSI disks report it in page 0x80.
+    """
     for name in ("device/serial", "serial", "loop/backing_file"):
-        if found := read(entry / name):
+        if found := read_kernel_file(entry / name):
             return found
     try:  # SPC-5, 7.7.19: four bytes of header, then the serial number
         return (entry / "device/vpd_pg80").read_bytes()[4:].decode("ascii", errors="replace").strip("\0 ") or None
@@ -138,65 +169,73 @@ def _serial(entry: Path) -> str | None:
         return None
 
 
-def sysfs_of(node: Path | int) -> Path | None:
-    """Return the sysfs folder of a block device, by its node or number, or None where the kernel shows none."""
+def sysfs_folder(node: Path | int) -> Path | None:
+    """Return the sysfs folder of a block device, given by node or number.
+
+    Returns None if there is none.
+    """
     device = node if isinstance(node, int) else os.stat(node).st_rdev
     entry = _SYS_BLOCK / f"{os.major(device)}:{os.minor(device)}"
     return entry.resolve() if entry.exists() else None
 
 
-def disks_under(folder: Path) -> list[Path]:
-    """Return the sysfs folders of all whole disks that ``folder`` lies on, LVM, RAID and encryption looked through."""
+def whole_disks_under(folder: Path) -> list[Path]:
+    """Return the sysfs folders of the disks that store a folder.
+
+    They are below any LVM, RAID or encryption.
+    """
     return _whole_disks(_sysfs_disk(folder))
 
 
 def physical_disks(device: str) -> list[str]:
-    """Return the kernel's names of the whole disks that a device of the kernel's is made of, itself where of none."""
+    """Return the names of the disks that a device is built on.
+
+    If the device is a disk, the only name is its own.
+    """
     entry = Path("/sys/block") / device
     return sorted(disk.name for disk in _whole_disks(entry.resolve() if entry.exists() else None))
 
 
 def _whole_disks(entry: Path | None) -> list[Path]:
-    found, waiting = [], [entry]
-    while waiting:
-        entry = waiting.pop()
+    found, queue = [], [entry]
+    while queue:
+        entry = queue.pop()
         if entry is None:
             continue
         below = [path.resolve() for path in (entry / "slaves").glob("*")]
-        waiting += [path.parent if (path / "partition").exists() else path for path in below]
+        queue += [path.parent if (path / "partition").exists() else path for path in below]
         if not below:
             found.append(entry)
     return found
 
 
-def mounts() -> list[tuple[str, int]]:
-    """Return mount point and device number of everything mounted, swap left out (proc(5), /proc/self/mountinfo)."""
-    found = []
-    for line in (read("/proc/self/mountinfo") or "").splitlines():
-        words = line.split()
-        major, minor = map(int, words[2].split(":"))
-        found.append((_unescaped(words[4]), os.makedev(major, minor)))
-    return found
+def active_swaps(kind: str) -> list[str]:
+    """Return the paths in use as swap, according to /proc/swaps.
 
-
-def swaps(kind: str) -> list[str]:
-    """Return what is in use as swap (proc(5), /proc/swaps): the devices (``partition``), or the files (``file``)."""
-    lines = (read("/proc/swaps") or "").splitlines()[1:]
+    ``kind`` is ``partition`` or ``file``.
+    """
+    lines = (read_kernel_file("/proc/swaps") or "").splitlines()[1:]
     return [_unescaped(line.split()[0]) for line in lines if line.split()[1] == kind]
 
 
 def _unescaped(text: str) -> str:
-    """Return a path as it is: the kernel writes spaces and the like as three octal digits."""
+    """Return a path from /proc with its octal escapes replaced.
+
+    The kernel escapes spaces and tabs.
+    """
     return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), text)
 
 
 def _sysfs_disk(folder: Path) -> Path | None:
-    """Return the sysfs folder of the whole disk under ``folder``, or None (network, memory, overlay)."""
-    entry = sysfs_of(os.stat(folder).st_dev)
+    """Return the sysfs folder of the disk under a folder.
+
+    Returns None for network, memory and overlay file systems.
+    """
+    entry = sysfs_folder(os.stat(folder).st_dev)
     if entry is None:
-        # btrfs and some others give files a device number of their own; the mount's source is the real one
+        # some file systems, such as btrfs, have device numbers of their own; the mount's source is the disk
         mount = _mount_of(folder)
-        if not mount or not mount["source"].startswith("/dev/") or not Path(mount["source"]).exists():
+        if not mount or not mount.source.startswith("/dev/") or not Path(mount.source).exists():
             return None
-        entry = sysfs_of(Path(mount["source"]))
+        entry = sysfs_folder(Path(mount.source))
     return entry.parent if entry is not None and (entry / "partition").exists() else entry

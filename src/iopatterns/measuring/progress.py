@@ -1,4 +1,4 @@
-"""How far a run is, how long it will still take and what its jobs took, shared by these through a file of the run's."""
+"""The progress of a run and the time of its jobs, in a file that they share."""
 
 import contextlib
 import json
@@ -8,54 +8,54 @@ from pathlib import Path
 
 from iopatterns.base import units
 
-# The Snakefile sets it for a run; without it (a cell measured by hand) there is no outlook.
-VARIABLE = "IOPATTERNS_PROGRESS"
-# A line of the file for each execution that is done; its first line is the run's, others are those of jobs
+# The path of the file. It is set by the Snakefile; without it, progress is neither recorded nor printed.
+PROGRESS_VARIABLE = "IOPATTERNS_PROGRESS"
+# The line for a finished repetition. The first line of the file describes the run, other lines describe jobs.
 _DONE = "done"
-_START_TIME = 19  # the place of starttime among the fields of proc(5), /proc/pid/stat, that follow the name
+_START_TIME = 19  # index of starttime in the fields of /proc/pid/stat after the name (proc(5))
 
 
-def begin(path: Path, executions: int) -> None:
-    """Start the count of a run of so many executions, for this process and those that it starts."""
+def begin_count(path: Path, repetitions: int) -> None:
+    """Start recording the progress of a run, for this process and its children."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    header = {"executions": executions, "started": time.time()}
+    header = {"executions": repetitions, "started": time.time()}
     path.write_text(json.dumps(header) + "\n", encoding="utf-8")
-    os.environ[VARIABLE] = str(path.resolve())
+    os.environ[PROGRESS_VARIABLE] = str(path.resolve())
 
 
-def is_counted() -> bool:
-    """Return whether this process is part of a run that keeps count, and tells how far it is."""
-    return VARIABLE in os.environ
+def is_run_counted() -> bool:
+    """Return whether the progress of this process is recorded and printed."""
+    return PROGRESS_VARIABLE in os.environ
 
 
-def advance() -> None:
-    """Note that one execution is done."""
+def count_repetition() -> None:
+    """Record that one repetition is finished."""
     _note(_DONE)
 
 
-def took(part: str) -> None:
-    """Note for how long this process, which is a job of that part of the run, has lived."""
-    _note(json.dumps({"part": part, "seconds": lived_s()}))
+def record_job_time(part: str) -> None:
+    """Record the age of this process as the time that a job of a part of the run took."""
+    _note(json.dumps({"part": part, "seconds": process_age_s()}))
 
 
-def lived_s() -> float:
-    """Return for how long this process has lived."""
+def process_age_s() -> float:
+    """Return the age of this process in seconds."""
     fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
 
 
 def _note(line: str) -> None:
-    path = os.environ.get(VARIABLE)
+    path = os.environ.get(PROGRESS_VARIABLE)
     if path and Path(path).exists():
-        # an outlook that is wrong on a full disk is better than a run that ends
+        # on a full disk, wrong progress is better than a run that ends
         with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
 
-def parts(path: Path, since_s: float) -> dict[str, float]:
-    """Return how many seconds the jobs of each part took in all; nothing where the run began before ``since_s``.
+def seconds_by_part(path: Path, since_s: float) -> dict[str, float]:
+    """Return the total time of the jobs of each part of a run, in seconds.
 
-    ``path`` is that of `begin`, and ``since_s`` counts from the epoch. Jobs that ran at the same time count each.
+    The result is empty if the file is missing or damaged, or if the run began before ``since_s`` (since the epoch).
     """
     try:
         header, *lines = path.read_text(encoding="utf-8").splitlines()
@@ -65,21 +65,24 @@ def parts(path: Path, since_s: float) -> dict[str, float]:
         found: dict[str, float] = {}
         for job in jobs:
             found[job["part"]] = found.get(job["part"], 0.0) + job["seconds"]
-    except (OSError, ValueError, KeyError, TypeError):  # no run yet, or cut short by a full disk
+    except (OSError, ValueError, KeyError, TypeError):  # no run yet, or the disk was full
         return {}
     return found
 
 
-def outlook() -> str:
-    """Return such as ``" - 30 of 80 repetitions done, about 1 min 40 s left"``, or nothing without a count."""
-    path = os.environ.get(VARIABLE)
+def progress_text() -> str:
+    """Return the progress as text: " - 30 of 80 repetitions done, about 1 min left".
+
+    The text is empty if no progress is recorded.
+    """
+    path = os.environ.get(PROGRESS_VARIABLE)
     if not path or not Path(path).exists():
         return ""
     header, *lines = Path(path).read_text(encoding="utf-8").splitlines()
     done = lines.count(_DONE)
     plan = json.loads(header)
     left = max(plan["executions"] - done, 0)
-    # what an execution has really taken so far, pauses between them included
+    # including the time between repetitions
     each = (time.time() - plan["started"]) / max(done, 1)
     remaining = f", about {units.format_duration(left * each)} left" if left else ""
     return f" - {done} of {plan['executions']} repetitions done{remaining}"

@@ -1,4 +1,4 @@
-"""Whether executions can be trusted to be alike: steady state after SNIA, outliers, two levels."""
+"""Whether repetitions are comparable: steady state, outliers and two levels."""
 
 import itertools
 import math
@@ -7,52 +7,71 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # at run time this module, which measuring imports, needs no pandas
+if TYPE_CHECKING:  # measuring imports this module, and must not import pandas
     import pandas as pd
 
-# SNIA Solid State Storage Performance Test Specification 2.0.2, definition of steady state: over five rounds, the
-# largest minus the smallest value is within 20 % of their mean, and the rise of their best linear fit within 10 %.
+# Steady state (SNIA Solid State Storage Performance Test Specification 2.0.2): over five rounds, the range is at most
+# 20 % of the mean, and the best linear fit rises by at most 10 % of the mean.
 ROUNDS = 5
-MOST_EXCURSION = 0.20
-MOST_RISE = 0.10
-_SLACK = 1e-9  # of arithmetic
+_MAX_EXCURSION = 0.20
+_MAX_RISE = 0.10
+_SLACK = 1e-9  # for rounding
 
-# Iglewicz and Hoaglin (1993): a value is an outlier from 3.5 median absolute deviations (0.6745 of a normal deviation)
+# Iglewicz and Hoaglin (1993): a value is an outlier if its modified z-score exceeds 3.5. The score is the distance from
+# the median in units of the median absolute deviation, times 0.6745 (its ratio to a normal standard deviation).
 _OUTLIER_SCORE = 3.5
-# Below this many executions two levels cannot be told from chance
-_LEAST_FOR_LEVELS = 8
-_LEAST_A_LEVEL = 3
+_Z_FACTOR = 0.6745
+# With fewer values, two levels may be a matter of chance
+_MIN_FOR_LEVELS = 8
+_MIN_PER_LEVEL = 3
 
 
 @dataclass(frozen=True)
 class Steadiness:
-    """The last rounds of a series: excursion (range over mean) and rise of the linear fit over them, both fractions."""
+    """The variation of a series of rounds.
+
+    Attributes:
+        excursion: Range over mean.
+        rise: Rise of the best linear fit over mean.
+    """
 
     excursion: float
     rise: float
 
     @property
     def steady(self) -> bool:
-        """Whether both are within the limits of the specification."""
-        return self.excursion <= MOST_EXCURSION + _SLACK and abs(self.rise) <= MOST_RISE + _SLACK
+        """Whether excursion and rise are within SNIA's limits for steady state."""
+        return self.excursion <= _MAX_EXCURSION + _SLACK and abs(self.rise) <= _MAX_RISE + _SLACK
 
 
-def steadiness(values: Sequence[float], rounds: int = ROUNDS) -> Steadiness | None:
-    """Return the steadiness of the last ``rounds`` values; None where there are fewer, or their mean is not above 0."""
-    last = list(values[-rounds:])
+def steadiness(values: Sequence[float]) -> Steadiness | None:
+    """Return the steadiness of the last five values.
+
+    Returns None if there are fewer, or if their mean is not positive.
+    """
+    last = list(values[-ROUNDS:])
     mean = statistics.fmean(last) if last else 0.0
-    if len(last) < rounds or mean <= 0:
+    if len(last) < ROUNDS or mean <= 0:
         return None
-    slope, _ = statistics.linear_regression(range(rounds), last)
-    return Steadiness((max(last) - min(last)) / mean, slope * (rounds - 1) / mean)
+    slope, _ = statistics.linear_regression(range(ROUNDS), last)
+    return Steadiness((max(last) - min(last)) / mean, slope * (ROUNDS - 1) / mean)
 
 
-def of_rounds(least: float, most: float, mean: float, deviation: float, rounds: int) -> Steadiness | None:
-    """Return the steadiness of so many equal rounds, of which fio tells these four alone, in one unit.
+def steadiness_of_summary(least: float, most: float, mean: float, deviation: float, rounds: int) -> Steadiness | None:
+    """Return the steadiness of rounds, given the summary that fio reports.
 
-    Their order is lost: the rise is the most that the best linear fit through values of this standard deviation (of a
-    sample) can have, since no fit explains more than their variance. None for fewer than five rounds, or a mean not
-    above 0.
+    The order of the rounds is unknown. The rise is therefore the largest that the best linear fit through values of
+    this standard deviation can have: no fit explains more than their variance.
+
+    Args:
+        least: The smallest value.
+        most: The largest value.
+        mean: The mean.
+        deviation: The standard deviation of the sample.
+        rounds: The number of rounds.
+
+    Returns:
+        The steadiness; None for fewer than five rounds, or if the mean is not positive.
     """
     if rounds < ROUNDS or mean <= 0:
         return None
@@ -61,65 +80,73 @@ def of_rounds(least: float, most: float, mean: float, deviation: float, rounds: 
 
 
 def is_steady(rows: "pd.DataFrame") -> bool | None:
-    """Return whether an execution was in a steady state, by SNIA's limits for five rounds of it; None if unknown.
+    """Return whether a repetition was in steady state; None if that is unknown.
 
-    ``rows`` are those of its jobs and directions, as `fio_parser_json.jobs` returns them. Their extremes are added up:
-    that can find an even rate uneven where jobs take from each other, but no uneven one even. It is unknown where fio
-    counted fewer rounds, as of a replay that was over early.
+    It is unknown if fio reports fewer than five rounds, as for a replay that ended early. The extremes of all jobs are
+    added. If jobs take bandwidth from each other, a steady total rate may therefore be found unsteady, but an unsteady
+    total rate is never found steady.
+
+    Args:
+        rows: The rows of the repetition's jobs and directions, from `fio_parser_json.jobs`.
     """
-    if "iops_samples" not in rows:  # of replays of traces alone
+    if "iops_samples" not in rows:  # all rows are of replayed block traces
         return None
     counted = rows.dropna(subset=["iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"])
     counted = counted[counted["iops_samples"] > 0]
     if counted.empty:
         return None
-    # of jobs reported as one, fio adds up the extremes and the means, and gives the deviation that one of them has
-    together: pd.Series | int = 1
+    # for grouped jobs, fio adds extremes, means and samples, but reports the deviation of one job
+    jobs: pd.Series | int = 1
     if {"numjobs", "group_reporting"} <= set(counted):
-        together = counted["numjobs"].fillna(1).where(counted["group_reporting"].fillna(0).astype(bool), 1)
-    found = of_rounds(
+        jobs = counted["numjobs"].fillna(1).where(counted["group_reporting"].fillna(0).astype(bool), 1)
+    found = steadiness_of_summary(
         float(counted["iops_min"].sum()),
         float(counted["iops_max"].sum()),
         float(counted["iops_mean"].sum()),
-        float((counted["iops_stddev"] * together).sum()),
-        int((counted["iops_samples"] // together).min()),
+        float((counted["iops_stddev"] * jobs).sum()),
+        int((counted["iops_samples"] // jobs).min()),
     )
     return None if found is None else found.steady
 
 
 def outliers(values: Sequence[float]) -> list[int]:
-    """Return the places of values that stand apart from all others, by the modified z-score."""
+    """Return the indices of outliers by the modified z-score.
+
+    Source: Iglewicz and Hoaglin 1993.
+    """
     if len(values) < ROUNDS:
         return []
     median = statistics.median(values)
     deviation = statistics.median(abs(value - median) for value in values)
     if deviation == 0:
-        return [place for place, value in enumerate(values) if value != median]
-    return [place for place, value in enumerate(values) if 0.6745 * abs(value - median) / deviation > _OUTLIER_SCORE]
+        return [index for index, value in enumerate(values) if value != median]
+    scores = [_Z_FACTOR * abs(value - median) / deviation for value in values]
+    return [index for index, score in enumerate(scores) if score > _OUTLIER_SCORE]
 
 
 def has_two_levels(values: Sequence[float]) -> bool:
-    """Return whether values lie at two levels: the gap between is wider than all others together, three on each side.
+    """Return whether values form two groups, so that their mean describes neither.
 
-    A mean of such values describes neither level.
+    Each group has at least three values, and the gap between the groups is wider than all other gaps together.
     """
     ordered = sorted(values)
-    if len(ordered) < _LEAST_FOR_LEVELS:
+    if len(ordered) < _MIN_FOR_LEVELS:
         return False
     gaps = [after - before for before, after in itertools.pairwise(ordered)]
     widest = gaps.index(max(gaps))
     below, above = widest + 1, len(ordered) - widest - 1
-    return min(below, above) >= _LEAST_A_LEVEL and gaps[widest] > sum(gaps) - gaps[widest]
+    return min(below, above) >= _MIN_PER_LEVEL and gaps[widest] > sum(gaps) - gaps[widest]
 
 
-def doubts(values: Sequence[float]) -> list[str]:
-    """Return in words what makes the mean of a cell's executions doubtful; nothing where they are alike."""
-    found = []
+def steadiness_doubts(values: Sequence[float]) -> list[str]:
+    """Return what makes the mean of a cell's repetitions doubtful.
+
+    The result is empty if nothing does.
+    """
     last = steadiness(values)
-    if last is not None and not last.steady:
-        found.append("not in a steady state")
-    if outliers(values):
-        found.append("outliers among the executions")
-    if has_two_levels(values):
-        found.append("executions at two levels")
-    return found
+    doubts = [
+        (last is not None and not last.steady, "not in a steady state"),
+        (bool(outliers(values)), "outliers among the executions"),
+        (has_two_levels(values), "executions at two levels"),
+    ]
+    return [text for is_doubtful, text in doubts if is_doubtful]

@@ -1,1 +1,1 @@
-"""Raw files as a format: which cell they are of, their sidecars, and archives of them."""
+"""The format of raw files, of their metadata files, and of archives of both."""

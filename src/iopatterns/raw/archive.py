@@ -1,4 +1,4 @@
-"""Archives: the raw files of a drive in one file with their SHA-256 sums, analysed where there is no such drive."""
+"""Archives: all raw files of a drive in one file, for analysis on other machines."""
 
 import dataclasses
 import hashlib
@@ -16,20 +16,25 @@ import msgspec
 from iopatterns.base import files, messages, sealed_tar
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.raw import cells
+from iopatterns.raw.metadata_files import UNPACKED, metadata_path, read_metadata
 from iopatterns.raw.records import Specification
-from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
 
-# Raise it when an archive is written in a way that older readers would misread. Since 2 each sidecar holds its own sum
-VERSION = 2
-_SIDECAR = ".sidecar.json"
+# To be increased when older readers would misread a new archive. Since version 2, metadata files contain their own sum.
+ARCHIVE_VERSION = 2
+_METADATA_SUFFIX = ".sidecar.json"
 _RAW_NAME = re.compile(r"\d{2,}\.json")
 
 
 class ArchiveError(IoPatternsError):
-    """An archive cannot be made or is not what it should be; the message names it, the member, and what to do."""
+    """An archive cannot be made or is not valid.
+
+    The message names the file, the member, and what to do.
+    """
 
 
-_FORMAT = sealed_tar.Format("iopatterns archive", VERSION, "archive", "iopatterns archive DRIVE", ArchiveError)
+_FORMAT = sealed_tar.SealedTarFormat(
+    "iopatterns archive", ARCHIVE_VERSION, "archive", "iopatterns archive DRIVE", ArchiveError
+)
 
 
 class ArchivedCell(msgspec.Struct, frozen=True, rename={"sums": "sha256"}):
@@ -38,9 +43,8 @@ class ArchivedCell(msgspec.Struct, frozen=True, rename={"sums": "sha256"}):
     Attributes:
         study: The study.
         name: The name of the cell's folder.
-        specification: The specification, with keys of other versions of this package: they are part of its digest.
-        experiments: The experiments that asked for the cell where it was measured; none for a cell of an earlier
-            configuration.
+        specification: The specification, including keys of other versions of this package, which its digest covers.
+        experiments: The experiments that asked for the cell where it was measured; empty if none did any more.
         sums: The SHA-256 of each raw file and each metadata file, by file name.
     """
 
@@ -52,35 +56,41 @@ class ArchivedCell(msgspec.Struct, frozen=True, rename={"sums": "sha256"}):
 
     @property
     def executions(self) -> int:
-        """How many executions it holds: the first so many, without a gap."""
+        """The number of repetitions in the archive, counted without a gap."""
         return len(self.sums) // 2
 
 
 @dataclass(frozen=True)
-class Contents:
-    """What an archive says it holds. ``sha256`` is that of the whole file; ``drive`` the name where it was measured."""
+class ArchiveContents:
+    """The content of an archive according to its manifest.
+
+    Attributes:
+        sha256: The SHA-256 of the archive file.
+        drive: The name of the drive where it was measured.
+        cells: The cells, in the order of the manifest.
+    """
 
     sha256: str
     drive: str
     cells: Sequence[ArchivedCell]
 
     def sums(self) -> dict[str, str]:
-        """Return the SHA-256 of each member but the manifest, by path, in the archive's order."""
+        """Return the SHA-256 of each member except the manifest, by path."""
         found = {f"{cell.study}/{cell.name}/{file}": sum_ for cell in self.cells for file, sum_ in cell.sums.items()}
         return dict(sorted(found.items()))
 
 
 class _Manifest(msgspec.Struct):
-    """The first member of an archive."""
+    """The manifest: the first member of an archive."""
 
     drive: str
     cells: list[ArchivedCell]
     format: str = _FORMAT.name
-    version: int = VERSION
+    version: int = ARCHIVE_VERSION
 
 
-class Origin(TypedDict):
-    """Where the raw files of a drive come from: the archive's file name and sum, and the drive's name in it."""
+class ArchiveOrigin(TypedDict):
+    """The archive that raw files come from, and the drive's name in it."""
 
     archive: str
     sha256: str
@@ -90,13 +100,22 @@ class Origin(TypedDict):
 # ---- Packing
 
 
-def pack(raw: Path, experiments: Mapping[str, Sequence[str]], output: Path) -> Contents:
-    """Pack the raw files of a drive into the file ``output`` and return what it holds.
+def pack_archive(raw: Path, experiments: Mapping[str, Sequence[str]], output: Path) -> ArchiveContents:
+    """Pack the raw files of a drive into an archive.
 
-    ``raw`` is the drive's folder below data/raw. ``experiments`` has the names of the experiments that ask for each
-    cell, by the cell's folder, ``<drive>/<study>/<cell>``; their order is that of the cells. The same raw files give
-    the same bytes. ``output`` appears whole or not at all. Raises ArchiveError, and SidecarError for a raw file that is
-    not what was measured.
+    Returns the content of the archive.
+
+    The same raw files give an archive with the same bytes. After an error, `output` is unchanged.
+
+    Args:
+        raw: The folder of the drive below data/raw.
+        experiments: The names of the experiments that ask for each cell, by the path of the cell's folder,
+            ``<drive>/<study>/<cell>``. The cells of the archive have this order.
+        output: The path of the archive.
+
+    Raises:
+        ArchiveError: There is nothing to pack, `output` is another file, or a repetition is missing.
+        MetadataError: A raw file or a metadata file has changed since it was measured.
     """
     _check_output(output, raw.name)
     by_cell: dict[str, list[Path]] = {}
@@ -111,68 +130,78 @@ def pack(raw: Path, experiments: Mapping[str, Sequence[str]], output: Path) -> C
         )
     if not experiments.keys() & by_cell.keys():
         raise ArchiveError(
-            f"drive '{raw.name}': none of the {len(by_cell)} cells below {raw} is one that config/ asks for, so that"
-            " nobody could analyse them. Set runtime, warmup, file_size, seed and the studies to what was measured."
+            f"drive '{raw.name}': config/ asks for none of the {len(by_cell)} cells below {raw}, so that the archive"
+            " could not be analysed. Set runtime, warmup, file_size, seed and the studies to what was measured."
         )
     order = [folder for folder in experiments if folder in by_cell]
     order += [folder for folder in by_cell if folder not in experiments]
     found = [_packed(by_cell[folder], experiments.get(folder, ())) for folder in order]
-    contents = Contents("", raw.name, found)
-    files.write(output, lambda temporary: _write(temporary, raw, contents))
-    return Contents(files.sha256(output), raw.name, found)
+    contents = ArchiveContents("", raw.name, found)
+    files.write_atomically(output, lambda temporary: _write(temporary, raw, contents))
+    return ArchiveContents(files.sha256(output), raw.name, found)
 
 
 def _check_output(output: Path, drive: str) -> None:
-    """Raise ArchiveError where ``output`` is something else than an archive of this drive, which a new one replaces."""
-    if not output.exists():
-        return
-    try:
-        there = f"an archive of drive '{read(output).drive}'"
-    except ArchiveError:
-        there = "something else than an archive"
-    if there != f"an archive of drive '{drive}'":
-        raise ArchiveError(f"{output}: {there} is there. Give another path with --output, or delete it.")
+    """Raise ArchiveError if the output exists and is no archive of this drive."""
+    if output.exists():
+        try:
+            is_replaceable = read_archive(output).drive == drive
+        except ArchiveError:
+            is_replaceable = False
+        if not is_replaceable:
+            raise ArchiveError(
+                f"{output}: exists, and is no archive of drive '{drive}'. Give another --output, or delete it."
+            )
 
 
 def _packed(raws: Sequence[Path], experiments: Sequence[str]) -> ArchivedCell:
-    """Return the entry of a cell in the manifest. Raises ArchiveError where its files are not those of one cell."""
+    """Return the entry of a cell in the manifest.
+
+    Raises ArchiveError if a repetition is missing.
+    """
     cell = raws[0].parent
     for number, path in enumerate(raws, start=1):
         if path.stem != f"{number:02d}":
             raise ArchiveError(
-                f"{cell}: {number:02d}.json is missing, though {path.name} is there. Run `snakemake --cores 1`, which"
-                " measures it."
+                f"{cell}: {number:02d}.json is missing, but {path.name} exists. Run `snakemake --cores 1` to measure"
+                " the missing repetition."
             )
-    specifications = [read_sidecar(path)["specification"] for path in raws]
-    paths = sorted([*raws, *map(sidecar_path, raws)])
+    specifications = [read_metadata(path)["specification"] for path in raws]
+    paths = sorted([*raws, *map(metadata_path, raws)])
     sums = {path.name: files.sha256(path) for path in paths}
     return ArchivedCell(cell.parent.name, cell.name, specifications[0], tuple(experiments), sums)
 
 
-def _write(output: Path, raw: Path, contents: Contents) -> None:
-    """Write the archive: no clock, no owner and no order of a folder goes into it."""
+def _write(output: Path, raw: Path, contents: ArchiveContents) -> None:
+    """Write an archive.
+
+    Its bytes depend on neither clock, owner nor the order of files in a folder.
+    """
     manifest = msgspec.to_builtins(_Manifest(contents.drive, list(contents.cells)))
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-    if len(text) > sealed_tar.MOST_MANIFEST_BYTES:
+    if len(text) > sealed_tar.MAX_MANIFEST_BYTES:
         raise ArchiveError(
-            f"drive '{contents.drive}': has too many raw files for one archive: its {sealed_tar.MANIFEST} would have"
-            f" {len(text)} bytes, and at most {sealed_tar.MOST_MANIFEST_BYTES} are read. Delete cells that nobody asks"
-            " for."
+            f"drive '{contents.drive}': has too many raw files for one archive: {sealed_tar.MANIFEST_MEMBER} would have"
+            f" {len(text)} bytes; at most {sealed_tar.MAX_MANIFEST_BYTES} can be read again. Delete the cells that no"
+            " study asks for."
         )
     members = ((name, _content(raw / name)) for name in contents.sums())
     try:
-        sealed_tar.write(output, itertools.chain([(sealed_tar.MANIFEST, text.encode())], members))
+        sealed_tar.write_sealed_tar(output, itertools.chain([(sealed_tar.MANIFEST_MEMBER, text.encode())], members))
     except ValueError as error:
         raise ArchiveError(f"{error}. Give the study a shorter name.") from None
 
 
 def _content(path: Path) -> bytes:
-    """Return the content of a file to pack. Raises ArchiveError where it is too large to be read again."""
+    """Return the content of a file to pack.
+
+    Raises ArchiveError if `read_archive` would refuse its size.
+    """
     content = path.read_bytes()
-    if len(content) > sealed_tar.MOST_MEMBER_BYTES:
+    if len(content) > sealed_tar.MAX_MEMBER_BYTES:
         raise ArchiveError(
-            f"{path}: has {len(content)} bytes, and a file in an archive has at most {sealed_tar.MOST_MEMBER_BYTES}."
-            " Measure its cell with group_reporting, and so with less to say of each job."
+            f"{path}: has {len(content)} bytes; a file in an archive has at most {sealed_tar.MAX_MEMBER_BYTES}."
+            " Measure its cell with group_reporting, which writes one result for all jobs."
         )
     return content
 
@@ -180,12 +209,12 @@ def _content(path: Path) -> bytes:
 # ---- Reading
 
 
-def _contents(path: Path, reader: sealed_tar.Reader, sha256: str) -> Contents:
-    """Return what the manifest of an archive lists. Raises ArchiveError."""
+def _contents(path: Path, reader: sealed_tar.SealedTarReader, sha256: str) -> ArchiveContents:
+    """Return the content of an archive according to its manifest. Raises ArchiveError."""
     manifest = reader.manifest()
     try:
         checked = msgspec.convert(manifest, _Manifest)
-        # `convert` leaves out keys that `Specification` does not declare
+        # `convert` drops the keys that `Specification` does not declare, but the digest covers them
         found = [
             msgspec.structs.replace(cell, specification=entry["specification"], sums=dict(sorted(cell.sums.items())))
             for cell, entry in zip(checked.cells, manifest["cells"], strict=True)
@@ -194,33 +223,35 @@ def _contents(path: Path, reader: sealed_tar.Reader, sha256: str) -> Contents:
             _check(path, reader, cell)
         if len({(cell.study, cell.name) for cell in found}) < len(found):
             raise ValueError("a cell twice")
-        if not sealed_tar.is_name(checked.drive):
+        if not sealed_tar.is_plain_name(checked.drive):
             raise ValueError("drive")
-        return Contents(sha256, checked.drive, found)
+        return ArchiveContents(sha256, checked.drive, found)
     except (ValueError, RecursionError) as error:
         raise reader.malformed(error) from None
 
 
-def _check(path: Path, reader: sealed_tar.Reader, cell: ArchivedCell) -> None:
-    """Raise ArchiveError unless the manifest lists a complete cell under names that are safe."""
+def _check(path: Path, reader: sealed_tar.SealedTarReader, cell: ArchivedCell) -> None:
+    """Raise ArchiveError unless the manifest lists a complete cell by safe names."""
     for part in (cell.study, cell.name, *cell.sums):
-        if not sealed_tar.is_name(part):
+        if not sealed_tar.is_plain_name(part):
             raise reader.escape(f"{cell.study}/{cell.name}/{part}")
     raws = [Path(f"{number:02d}.json") for number in range(1, len(cell.sums) // 2 + 1)]
-    expected = {path.name for raw in raws for path in (raw, sidecar_path(raw))}
+    expected = {path.name for raw in raws for path in (raw, metadata_path(raw))}
     if not raws or cell.sums.keys() != expected or not cells.folder_matches(cell.name, cell.specification):
         raise ArchiveError(
-            f"{path}: {sealed_tar.MANIFEST} does not list the executions of the cell {cell.study}/{cell.name}, first to"
-            f" last, or not its specification. {_FORMAT.copy_again}."
+            f"{path}: {sealed_tar.MANIFEST_MEMBER} does not list all repetitions of the cell {cell.study}/{cell.name},"
+            f" or has the specification of another cell. {_FORMAT.copy_again}."
         )
 
 
-def read(path: Path) -> Contents:
-    """Return what an archive says it holds; its other members are not looked at. Raises ArchiveError."""
-    with sealed_tar.opened(path, _FORMAT) as file:
-        contents = _contents(
-            path, sealed_tar.Reader(path, file, _FORMAT), ""
-        )  # first, for that is bounded whatever the file is
+def read_archive(path: Path) -> ArchiveContents:
+    """Return the content of an archive according to its manifest.
+
+    Other members are not read. Raises ArchiveError.
+    """
+    with sealed_tar.open_sealed_tar(path, _FORMAT) as file:
+        # before the checksum: reading the manifest is bounded in time and memory, even for a malicious file
+        contents = _contents(path, sealed_tar.SealedTarReader(path, file, _FORMAT), "")
         file.seek(0)
         return dataclasses.replace(contents, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
@@ -228,63 +259,75 @@ def read(path: Path) -> Contents:
 # ---- Unpacking
 
 
-def unpack(path: Path, raw: Path, sha256: str | None = None) -> int:
-    """Lay the files of an archive out below ``raw``, byte for byte as packed; return how many raw files that are.
+def unpack_archive(path: Path, raw: Path, sha256: str | None = None) -> int:
+    """Write the files of an archive below ``raw``, byte for byte as packed.
 
-    ``raw`` is the folder of the drive below data/raw. Nothing is written before the whole archive is found to be good.
-    What an archive left there before is replaced where it differs; what was measured here never is. Where ``sha256`` is
-    given, the archive must still be the file with that sum. Raises ArchiveError.
+    Returns the number of raw files.
+
+    Nothing is written unless the complete archive is valid. Files from an earlier archive are replaced if they differ.
+
+    Args:
+        path: The archive.
+        raw: The folder of the drive below data/raw.
+        sha256: The expected SHA-256 of the archive; None accepts any.
+
+    Raises:
+        ArchiveError: The archive is damaged or has changed, or `raw` contains files that were measured on this machine.
     """
-    contents = read(path)
+    contents = read_archive(path)
     if sha256 not in {None, contents.sha256}:
         raise ArchiveError(f"{path}: has changed since the run was planned. Run again.")
     if not (raw / UNPACKED).exists() and any(raw.glob("*/*/*.json")):
         raise ArchiveError(
-            f"{raw}: holds raw files that were measured here, which those of {path} would replace. Give the archived"
-            f" drive another name in config/drives.yaml, or move {raw} away."
+            f"{raw}: contains raw files that were measured on this machine, and {path} would replace them. Give the"
+            f" archived drive another name in config/drives.yaml, or move {raw} away."
         )
-    _each(path, contents, lambda *_: None)  # the first pass finds damage, the second writes
-    about: Origin = {"archive": path.name, "sha256": contents.sha256, "drive": contents.drive}
-    # first of all: whatever lies in the folder from here on was not measured here
+    _visit_members(path, contents, lambda *_: None)  # the first pass finds damage, the second writes
+    about: ArchiveOrigin = {"archive": path.name, "sha256": contents.sha256, "drive": contents.drive}
+    # written first: from now on, the raw files in the folder were not measured on this machine
     files.write_json(raw / UNPACKED, about)
     for leftover in raw.glob("*/*/.*.partial"):
         leftover.unlink()
-    _each(path, contents, lambda name, content: _lay_out(raw / name, content))
+    _visit_members(path, contents, lambda name, content: _write_if_changed(raw / name, content))
     count = sum(cell.executions for cell in contents.cells)
-    messages.say(f"{raw.name}: {count} executions of {len(contents.cells)} cells unpacked from {path}")
+    messages.say(f"{raw.name}: {count} repetitions of {len(contents.cells)} cells unpacked from {path}")
     return count
 
 
-def _each(path: Path, contents: Contents, do: Callable[[str, bytes], object]) -> None:
-    """Call ``do`` with path and content of each member but the manifest, each sidecar before its raw file.
+def _visit_members(path: Path, contents: ArchiveContents, do: Callable[[str, bytes], object]) -> None:
+    """Call ``do`` with the path and content of each member except the manifest.
 
-    Raises ArchiveError where the archive no longer says that it holds ``contents``, or a member is none of these.
+    Each metadata file comes before its raw file. Raises ArchiveError if a member is damaged, or if the manifest no
+    longer lists ``contents``.
     """
-    with sealed_tar.opened(path, _FORMAT) as file:
-        reader = sealed_tar.Reader(path, file, _FORMAT)
+    with sealed_tar.open_sealed_tar(path, _FORMAT) as file:
+        reader = sealed_tar.SealedTarReader(path, file, _FORMAT)
         before: tuple[str, bytes] = ("", b"")
         if _contents(path, reader, contents.sha256) != contents:
             raise ArchiveError(f"{path}: has changed while it was read. Run again.")
         for name, content in reader.members(contents.sums()):
-            # a raw file stands before its sidecar, and must not be seen under its own name without it
-            if name.endswith(_SIDECAR):
+            # the archive has a raw file before its metadata file, but a raw file must never exist without one
+            if name.endswith(_METADATA_SUFFIX):
                 do(name, content)
                 do(*before)
             before = (name, content)
 
 
-def _lay_out(path: Path, content: bytes) -> None:
+def _write_if_changed(path: Path, content: bytes) -> None:
     if path.exists() and path.read_bytes() == content:
-        os.utime(path)  # as new as if it were written, for Snakemake compares times with the archive's
+        os.utime(path)  # Snakemake compares its modification time with the time of the archive
     else:
-        files.write(path, lambda temporary: temporary.write_bytes(content))
+        files.write_atomically(path, lambda temporary: temporary.write_bytes(content))
 
 
-def origin(raw: Path) -> Origin | None:
-    """Return where the raw files of a drive's folder come from; None where they were measured here."""
+def read_origin(raw: Path) -> ArchiveOrigin | None:
+    """Return the archive that the raw files of a drive come from.
+
+    Returns None if they were measured on this machine.
+    """
     try:
-        return files.decode_json((raw / UNPACKED).read_bytes(), Origin)
+        return files.decode_json((raw / UNPACKED).read_bytes(), ArchiveOrigin)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise ArchiveError(f"{raw / UNPACKED}: not readable ({error}). Delete it and {raw}; both come again.") from None
+        raise ArchiveError(f"{raw / UNPACKED}: not readable ({error}). Delete {raw}; it is unpacked again.") from None

@@ -1,24 +1,30 @@
-"""The types of metadata files (sidecars): the specification of a cell, and the course of a repetition.
+"""The types of metadata files: specifications of cells, records of repetitions.
 
-The types are dictionaries, not classes: a specification is hashed as the JSON text that it was read from, with keys of
-other versions of this package. `files.decode_json` checks them at runtime. `docs/raw-files.md` describes each key.
+Each raw file, which holds what fio printed in one repetition of a cell, has a metadata file that says how it was made.
+
+The types are dictionaries, not classes: a specification is hashed as the JSON text that it was read from, including the
+keys of other versions of this package. `files.decode_json` checks the types at runtime. `docs/raw-files.md` describes
+each key.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
-from iopatterns.raw.tuning_steps import StepRecord
+from iopatterns.raw.tuning_steps import TuningStep
 
-# ---- What a cell is
+# ---- The specification of a cell
 
-# A workload's options, and the settings of a drive that a cell asks for, by name. Which there are, and what type and
-# unit each has, is declared once, in `configuration.factors`.
-Options = Mapping[str, Any]
+# The fio options of a workload, and the settings of a drive, by name. `configuration.factors` declares the names, types
+# and units.
+FioOptions = Mapping[str, Any]
 Settings = Mapping[str, int | str]
 
 
 class DriveSpecification(TypedDict):
-    """A drive. ``kind`` names one of the types below, or a kind that an archive brings."""
+    """A drive of any kind.
+
+    ``kind`` names one of the types below, or a kind that only archives contain.
+    """
 
     name: str
     kind: str
@@ -26,7 +32,7 @@ class DriveSpecification(TypedDict):
 
 
 class TwinSpecification(DriveSpecification):
-    """A simulated drive: its model file, the parameters that are set, and the digest of both together."""
+    """A simulated drive: its model file, changed parameters, and the digest of both."""
 
     model: str
     model_digest: str
@@ -34,21 +40,30 @@ class TwinSpecification(DriveSpecification):
 
 
 class FileSpecification(DriveSpecification):
-    """A file on a mounted disk; ``tune`` names the settings of the disk that may be set, if the cell sets any."""
+    """A file on a mounted disk.
+
+    ``tune`` names the settings of the disk that a cell may change.
+    """
 
     path: str
     tune: NotRequired[Sequence[str]]
 
 
 class Precondition(TypedDict):
-    """How a disk is brought into a known state before it is measured."""
+    """How a disk is brought into a known state before it is measured.
+
+    ``mode`` is ``fill`` or ``steady``.
+    """
 
     mode: str
     round_ms: int
 
 
 class BlockSpecification(DriveSpecification):
-    """A disk: its path and its identity; ``tune`` as in `FileSpecification`."""
+    """A disk: its path and its identity.
+
+    ``tune`` names the settings of the disk that a cell may change.
+    """
 
     path: str
     serial: str
@@ -58,16 +73,14 @@ class BlockSpecification(DriveSpecification):
     tune: NotRequired[Sequence[str]]
 
 
-class Iolog(TypedDict):
-    """The log of the user's own that a cell replays."""
+class CallTrace(TypedDict):
+    """The selected requests of the user's system call trace that a cell replays.
 
-    sha256: str
-
-
-class Calls(TypedDict):
-    """The user's own trace of calls that a cell replays: its path, and which files and process of it count.
-
-    ``sha256`` is that of the requests made of them, so that what else changes in the file changes nothing.
+    Attributes:
+        path: Path of the trace.
+        only: Pattern that the paths of the selected files match.
+        process: Number of the selected process.
+        sha256: SHA-256 of the requests that result. Other changes of the trace do not change it.
     """
 
     path: str
@@ -77,13 +90,17 @@ class Calls(TypedDict):
 
 
 class Replay(TypedDict):
-    """The phase of a trace that a cell replays in place of running fio, by the trace's path and SHA-256.
+    """The phase of a block trace that a cell replays instead of running fio.
 
-    Of one that is recorded in the same run, ``made_of`` is the SHA-256 of all that it is made of; its raw file then has
-    both. A ``phase`` that ends with ``*`` is each that begins so. With ``depth`` so many requests are outstanding, and
-    the trace's times count for nothing. With ``latencies`` what became of them over time is kept, and with
-    ``blocks_over_time`` how many blocks had how many valid pages at so many times. With ``blocks_every_ms`` blocks are
-    looked at so often alone, and not at the end.
+    Attributes:
+        trace: Path of the trace.
+        phase: Name of the phase. ``NAME*`` selects all phases whose name begins with NAME.
+        sha256: SHA-256 of the trace. In the specification, absent for a trace that the same run records.
+        made_of: SHA-256 of everything that a recorded trace is made of.
+        depth: Number of requests to keep outstanding. The times in the trace are ignored then.
+        latencies: Whether to store latencies over time.
+        blocks_over_time: Number of equally spaced times at which to count the valid pages of all flash blocks.
+        blocks_every_ms: Interval at which to count them instead. The last count replaces the one at the end.
     """
 
     trace: str
@@ -97,25 +114,28 @@ class Replay(TypedDict):
 
 
 class Specification(TypedDict):
-    """All that can change what is measured in a cell, in canonical units, and nothing else."""
+    """Everything that can change what is measured in a cell, in canonical units."""
 
     protocol: int
     runtime_ms: int
     warmup_ms: int
     seed: int
     drive: DriveSpecification
-    fio: Options
-    iolog: NotRequired[Iolog]
-    calls: NotRequired[Calls]
+    fio: FioOptions
+    iolog: NotRequired[Mapping[str, str]]  # SHA-256 of the user's I/O log
+    calls: NotRequired[CallTrace]
     replay: NotRequired[Replay]
     settings: NotRequired[Settings]
 
 
-# ---- What drive and machine say of themselves
+# ---- What drive and machine report
 
 
-class Facts(TypedDict):
-    """What a drive says of itself whatever its kind; None for what it does not say."""
+class DriveFacts(TypedDict):
+    """What drives of all kinds report about themselves.
+
+    A value that the drive does not report is None.
+    """
 
     model: str | None
     serial: str | None
@@ -126,14 +146,20 @@ class Facts(TypedDict):
     scheduler: str | None
 
 
-class Disk(Facts):
-    """What the kernel says of a disk, by its own name of it; None for what it does not say."""
+class DiskFacts(DriveFacts):
+    """What the kernel reports about a disk.
+
+    ``device`` is the kernel's name, such as ``sda``.
+    """
 
     device: str | None
 
 
-class Opened(TypedDict):
-    """What was opened: its path, symbolic links followed; of a disk its device number, of a file where it lies."""
+class OpenedTarget(TypedDict):
+    """The device or file that was opened; ``path`` has symbolic links resolved.
+
+    ``number`` is the device number of a disk. ``file_system_number`` and ``inode`` identify a file.
+    """
 
     path: str
     size_bytes: int | None
@@ -142,8 +168,11 @@ class Opened(TypedDict):
     inode: NotRequired[int]
 
 
-class Preconditioned(TypedDict):
-    """What was done to a disk before it was measured: filled, and written at random in rounds (their IOPS)."""
+class PreconditioningRecord(TypedDict):
+    """How a disk was preconditioned: filled, and possibly written in rounds.
+
+    ``rounds`` has the IOPS of each round; `measuring.steadiness` defines the last three keys.
+    """
 
     mode: str
     size_bytes: int
@@ -154,31 +183,34 @@ class Preconditioned(TypedDict):
     rise: NotRequired[float]
 
 
-class Identity(Facts):
-    """What a sidecar says of the drive. What only some kinds have is not required."""
+class DriveIdentity(DriveFacts):
+    """The drive in a metadata file.
+
+    Keys that only some kinds of drive have are not required.
+    """
 
     name: str
     kind: str
     file_size_bytes: int
-    # of twins: the name of the model file, other values of its parameters where there are any, and the digest of both
+    # simulated drives: name of the model file, changed parameters if any, and the digest of both
     twin: NotRequired[str]
     set: NotRequired[Mapping[str, str]]
     model_digest: NotRequired[str]
-    # of real drives
+    # real drives
     device: NotRequired[str | None]
     path: NotRequired[str]
-    opened: NotRequired[Opened | None]
+    opened: NotRequired[OpenedTarget | None]
     file_system: NotRequired[str | None]
-    preconditioned: NotRequired[Preconditioned | None]
+    preconditioned: NotRequired[PreconditioningRecord | None]
 
 
 _NoHealth = TypedDict("_NoHealth", {"not available": str}, total=False)
 
 
 class Health(_NoHealth, total=False):
-    """The health of a real drive, None for what it does not report; or the reason why it is not available.
+    """The health of a real drive, or only the key ``not available`` with the reason.
 
-    `measuring.health` describes each key.
+    A value that the drive does not report is None. `measuring.health.read_health` describes each key.
     """
 
     program: str
@@ -192,22 +224,18 @@ class Health(_NoHealth, total=False):
     firmware: str | None
 
 
-class HealthAround(TypedDict):
-    """A drive's health before its cell's first execution, and after this one."""
-
-    before: Health
-    after: Health
-
-
 class WriteCache(TypedDict):
-    """Whether a write cache is on by what the drive says (0, 1), and by the kernel's view; None for neither."""
+    """The state of a disk's write cache; None if unknown.
+
+    The drive reports 0 or 1; the kernel has a view of its own.
+    """
 
     drive: int | None
     kernel: int | str | None
 
 
-class Machine(TypedDict):
-    """What of a machine stays the same during a run."""
+class MachineFacts(TypedDict):
+    """The properties of a machine that stay constant during a run."""
 
     kernel: str
     cpu_model: str | None
@@ -215,44 +243,47 @@ class Machine(TypedDict):
     memory_bytes: int | None
 
 
-class Moment(TypedDict):
-    """What of a machine changes; the load averages are those of 1, 5 and 15 minutes."""
+class LoadSnapshot(TypedDict):
+    """The load of a machine at one time; ``load_average`` is over 1, 5 and 15 minutes."""
 
     memory_available_bytes: int | None
     load_average: list[float]
     cpu_governor: str | None
 
 
-# ---- How it came about
+# ---- How a raw file was made
 
 
 class CellMetadata(TypedDict):
-    """What the sidecars of all executions of a cell that are measured together share.
+    """The metadata that all repetitions of a cell share if they are measured together.
 
-    ``drive`` is what the drive says of itself. ``fio_version`` is missing where the drive did not take the settings.
+    ``fio_version`` is missing if the drive rejected the settings, because fio did not run then.
     """
 
     specification: Specification
-    drive: Identity
-    tuning: Sequence[StepRecord]
+    drive: DriveIdentity
+    tuning: Sequence[TuningStep]
     fio_version: NotRequired[str]
 
 
 class RepetitionMetadata(CellMetadata):
-    """What is known of one execution; ``execution`` alone where fio did not run."""
+    """The metadata of one repetition, whose number is ``execution``.
+
+    The other keys require that fio ran.
+    """
 
     execution: int
     randseed: NotRequired[int]
     command: NotRequired[list[str]]
-    machine: NotRequired[Machine]
-    before: NotRequired[Moment]
+    machine: NotRequired[MachineFacts]
+    before: NotRequired[LoadSnapshot]
     started: NotRequired[str]
     ended: NotRequired[str]
     wall_s: NotRequired[float]
-    # of twins: what the drive has counted, by the names of src/twin/core/counters.h
+    # simulated drives: the drive's counters, by the names in src/twin/core/counters.h
     counters: NotRequired[Mapping[str, int]]
-    # of real drives
-    health: NotRequired[HealthAround]
+    # real drives
+    health: NotRequired[Mapping[str, Health]]  # "before" the cell and "after" this repetition
     write_cache: NotRequired[WriteCache]
     held_up: NotRequired[Sequence[str]]
     others_bytes: NotRequired[int | None]
@@ -260,14 +291,17 @@ class RepetitionMetadata(CellMetadata):
 
 
 class RawFile(TypedDict):
-    """The raw file beside which a sidecar lies."""
+    """The checksum and size of the raw file that a metadata file describes."""
 
     sha256: str
     size_bytes: int
 
 
-class Sidecar(RepetitionMetadata):
-    """A whole sidecar. ``sha256`` is that of all its lines but its own; `sidecars.write_sidecar` adds it."""
+class MetadataFile(RepetitionMetadata):
+    """The content of a metadata file.
+
+    ``sha256`` is the SHA-256 of all lines except its own; `metadata_files.write_metadata` adds it.
+    """
 
     raw: RawFile
     sha256: NotRequired[str]

@@ -1,21 +1,20 @@
-"""The outcomes of the settings that cells ask for: the steps that metadata files record."""
+"""Tuning steps: what happened to each drive setting that a cell asks for."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, cast
+from typing import Any, TypedDict, TypeVar
 
 from iopatterns.base import files
 
-# What can become of a setting; the value asked for is in effect after the first two alone.
+# The outcomes of a step. The wanted value is in effect after the first two only.
 ALREADY = "already so"
 CHANGED = "changed"
-NOT_CHANGEABLE = "not changeable"  # the drive's own mask says so
-REFUSED = "refused"  # changeable, but the drive rejects the command
-IGNORED = "ignored"  # the drive accepts the command, and reads back as before
-NOT_APPLICABLE = "not applicable"  # there is no such setting
-_TAKEN = frozenset({ALREADY, CHANGED})
+NOT_CHANGEABLE = "not changeable"  # according to the drive's mask of changeable values
+REFUSED = "refused"  # changeable, but the drive rejected the command
+IGNORED = "ignored"  # the drive accepted the command, but still reports the old value
+NOT_APPLICABLE = "not applicable"  # the drive has no such setting
+_IN_EFFECT = frozenset({ALREADY, CHANGED})
 
 
 class CommandResult(TypedDict):
@@ -27,8 +26,15 @@ class CommandResult(TypedDict):
     stderr: str
 
 
-class StepRecord(TypedDict):
-    """A `Step` as JSON has it; a test holds the keys of the two together."""
+class TuningStep(TypedDict):
+    """One setting of one drive: the wanted value, and the result of setting it.
+
+    Attributes:
+        before: The value that the drive reported before; None if it reports no such setting.
+        after: The value that the drive reported afterwards.
+        changeable: Whether the drive's mask of changeable values allows a change; None if it has no mask.
+        exchange: The commands that were run, in order.
+    """
 
     setting: str
     wanted: int | str
@@ -40,12 +46,12 @@ class StepRecord(TypedDict):
     exchange: list[CommandResult]
 
 
-class TuningRecord(StepRecord):
-    """The outcome of a setting in one cell.
+class TuningRecord(TuningStep):
+    """The tuning step of a setting in one cell.
 
     Attributes:
         experiments: The experiments that ask for the cell.
-        measured: Whether the drive took all settings of the cell.
+        measured: Whether all settings of the cell took effect, so that the cell was measured.
     """
 
     drive: str
@@ -54,57 +60,55 @@ class TuningRecord(StepRecord):
     measured: bool
 
 
-# The outcomes of all settings of a study's cells
+# The steps of all settings in all cells of a study
 TuningRecords = Sequence[TuningRecord]
 
-# A record, or one with more in it
-_Record = TypeVar("_Record", bound=Mapping[str, Any])
+_AnyStep = TypeVar("_AnyStep", bound=Mapping[str, Any])
 
 
-@dataclass(frozen=True)
-class Step:
-    """One setting of one drive: what was asked for, and what became of it.
+def tuning_step(
+    setting: str,
+    wanted: int | str,
+    outcome: str,
+    reason: str,
+    *,
+    before: int | str | None = None,
+    after: int | str | None = None,
+    changeable: bool | None = None,
+    exchange: Iterable[CommandResult] = (),
+) -> TuningStep:
+    """Return a tuning step; `TuningStep` describes the arguments."""
+    return {
+        "setting": setting,
+        "wanted": wanted,
+        "before": before,
+        "after": after,
+        "changeable": changeable,
+        "outcome": outcome,
+        "reason": reason,
+        "exchange": list(exchange),
+    }
 
-    ``before`` and ``after`` are what the drive reported; None where it reports no such setting. ``changeable`` is what
-    its mask of changeable values says, None where it has none. ``exchange`` holds each command with its exit status and
-    what it printed, in order.
+
+def is_in_effect(step: Mapping[str, Any]) -> bool:
+    """Return whether the wanted value is in effect after a step."""
+    return step["outcome"] in _IN_EFFECT
+
+
+def steps_not_in_effect(steps: Iterable[_AnyStep]) -> list[_AnyStep]:
+    """Return the steps after which the wanted value is not in effect."""
+    return [step for step in steps if not is_in_effect(step)]
+
+
+def write_tuning_records(path: Path, records: TuningRecords) -> None:
+    """Write records as JSON.
+
+    Names of experiments are joined by spaces, as in the table of measurements.
     """
-
-    setting: str
-    wanted: int | str
-    before: int | str | None
-    after: int | str | None
-    changeable: bool | None
-    outcome: str
-    reason: str
-    exchange: list[CommandResult] = field(default_factory=list)
-
-    @property
-    def taken(self) -> bool:
-        """Whether the value asked for is in effect."""
-        return self.outcome in _TAKEN
-
-    def record(self) -> StepRecord:
-        """Return the step as JSON has it."""
-        return cast(StepRecord, asdict(self))
-
-
-def not_applicable(setting: str, wanted: int | str, reason: str) -> Step:
-    """Return the step of a setting that a drive does not have."""
-    return Step(setting, wanted, None, None, None, NOT_APPLICABLE, reason)
-
-
-def not_taken(steps: Iterable[_Record]) -> list[_Record]:
-    """Return those records of steps after which the value asked for is not in effect."""
-    return [step for step in steps if step["outcome"] not in _TAKEN]
-
-
-def write_records(path: Path, records: TuningRecords) -> None:
-    """Write records as JSON; experiments are joined by blanks, as in the table of measurements."""
     files.write_json(path, [{**record, "experiments": " ".join(record["experiments"])} for record in records])
 
 
-def read_records(path: Path) -> list[TuningRecord]:
-    """Read the records that `write_records` wrote."""
+def read_tuning_records(path: Path) -> list[TuningRecord]:
+    """Return the records in a file that `write_tuning_records` wrote."""
     content = json.loads(path.read_text(encoding="utf-8"))
     return [record | {"experiments": record["experiments"].split()} for record in content]

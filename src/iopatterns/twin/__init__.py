@@ -1,33 +1,48 @@
-"""Twins: simulated drives that unmodified fio, sdparm and sg3-utils drive in virtual time.
+"""Simulated drives ("twins") for unmodified programs, in virtual time.
 
-``load(name)`` reads a model; ``run(model, command)`` runs a program on it; ``replay(model, trace)`` replays a trace
-without fio; ``fit(model, points, move)`` fits it to measured points; ``names()`` gives the models that there are.
+- ``list_models()`` returns the names of the available models.
+- ``load_model(name)`` reads a model of a drive.
+- ``run_on_twin(model, command)`` runs a program on a simulated drive.
+- ``replay_trace(model, trace)`` replays a block trace without fio.
+- ``fit_model(model, points, move)`` fits parameters of a model to measured points.
 """
 
-TYPE_CHECKING = False  # importing it takes longer than all else that `twin run` imports
+TYPE_CHECKING = False  # importing `typing` takes longer than all other imports of `twin run`
 if TYPE_CHECKING:
     from iopatterns.twin.error import TwinError
-    from iopatterns.twin.fitting import Fit, FitRun, Point, fit
-    from iopatterns.twin.models import Model, load, names
-    from iopatterns.twin.replaying import Replayed, replay
-    from iopatterns.twin.running import run
+    from iopatterns.twin.fitting import FitResult, MeasuredPoint, PointRun, fit_model
+    from iopatterns.twin.models import Model, list_models, load_model
+    from iopatterns.twin.running import run_on_twin
+    from iopatterns.twin.trace_replay import ReplayResult, replay_trace
 
-__all__ = ["Fit", "FitRun", "Model", "Point", "Replayed", "TwinError", "fit", "load", "names", "replay", "run"]
+__all__ = [
+    "FitResult",
+    "MeasuredPoint",
+    "Model",
+    "PointRun",
+    "ReplayResult",
+    "TwinError",
+    "fit_model",
+    "list_models",
+    "load_model",
+    "replay_trace",
+    "run_on_twin",
+]
 
-# The names by module; looked up when it is asked for, since `twin run` must begin at once.
-_HOMES = {
+# Public names by module. A module is imported when one of its names is first used, so that `twin run` starts fast.
+_PUBLIC_NAMES = {
     "error": ("TwinError",),
-    "fitting": ("Fit", "FitRun", "Point", "fit"),
-    "models": ("Model", "load", "names"),
-    "replaying": ("Replayed", "replay"),
-    "running": ("run",),
+    "fitting": ("FitResult", "MeasuredPoint", "PointRun", "fit_model"),
+    "models": ("Model", "list_models", "load_model"),
+    "running": ("run_on_twin",),
+    "trace_replay": ("ReplayResult", "replay_trace"),
 }
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    for module, names in _HOMES.items():
+    for module, names in _PUBLIC_NAMES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,13 @@
-"""The command `twin`. Running a program must begin at once, so `twin run` goes past the rest of the command line."""
+"""Entry point of the command `twin`."""
 
 import sys
 
 
 def main() -> None:
-    """Run the command line: 2 for wrong usage or a bad model, 1 for a failure, else the status of the program run."""
+    """Run `twin`; exit with 2 for wrong usage or a bad model, 1 for a failure.
+
+    `twin run` bypasses the rest of the command line so that it starts fast; it exits with the status of the program.
+    """
     if len(sys.argv) > 1 and sys.argv[1] == "run":
         from iopatterns.twin.running import main as run_main
 

@@ -7,11 +7,11 @@ import click
 import iopatterns
 from iopatterns.base import command_line
 
-COMMANDS = ("describe", "fit", "linux", "list", "power-cycle", "replay", "reset", "run", "trace")
+_COMMANDS = ("describe", "fit", "linux", "list", "power-cycle", "replay", "reset", "run", "trace")
 
 
 @click.group(
-    commands=command_line.CommandModules("iopatterns.twin.commands", COMMANDS),
+    commands=command_line.CommandModules("iopatterns.twin.commands", _COMMANDS),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(iopatterns.__version__)
@@ -23,5 +23,8 @@ def twin_command() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. Exit status 2: wrong usage or model; 1: other failure."""
-    command_line.run(twin_command, "twin", arguments)
+    """Run the command line and exit.
+
+    The exit status is 2 for wrong usage or an invalid model, and 1 for other failures.
+    """
+    command_line.run_program(twin_command, "twin", arguments)

@@ -1,6 +1,8 @@
-"""Turns what a simulated drive records over time into a tidy table."""
+"""Conversion of a simulated drive's recorded counters to a tidy table."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -8,77 +10,86 @@ from iopatterns import _twin
 from iopatterns.base import units
 from iopatterns.twin.error import TwinError
 
-# As the drive numbers them (src/twin/core/counters.h).
-SERIES = ("queue_depth", "counter", "erase_count", "valid_ratio")
+if TYPE_CHECKING:
+    import pyarrow
+
+# Numbered as in src/twin/core/counters.h
+_SERIES = ("queue_depth", "counter", "erase_count", "valid_ratio")
 _RECORD = np.dtype([("time_ns", "<i8"), ("series", "<u2"), ("zero", "<u2"), ("index", "<u4"), ("value", "<f8")])
-_RECORDS_AT_ONCE = 1_000_000
-_DEFAULT_INTERVAL_NS = 100_000_000
-_SUFFIXES = (".parquet", ".csv")
+_RECORDS_PER_CHUNK = 1_000_000
 
 
-def check_path(path: Path | str) -> None:
-    """Raise TwinError unless the file's name says in which form it is wanted."""
-    if Path(path).suffix not in _SUFFIXES:
-        raise TwinError(f"{path}: counters are written as .parquet or .csv; give the file one of these endings")
+def check_table_path(path: Path | str) -> None:
+    """Raise TwinError unless the path ends in .parquet or .csv."""
+    if Path(path).suffix not in {".parquet", ".csv"}:
+        raise TwinError(f"{path}: the name of this file must end in .parquet or .csv")
 
 
-def interval_ns(text: str | None) -> int:
-    """Return a time between snapshots in nanoseconds; 100 ms where none is given. Raises TwinError."""
-    if text is None:
-        return _DEFAULT_INTERVAL_NS
-    try:
-        return units.duration_us(text) * 1000
-    except ValueError as error:
-        raise TwinError(f"--interval: {error}; give such as '10 ms'") from None
+def table_writer(path: Path, schema: "pyarrow.Schema") -> AbstractContextManager[Any]:
+    """Return a writer of tables with this schema, to a Parquet or CSV file.
 
-
-def interval_bytes(text: str | None) -> int:
-    """Return the bytes written between two snapshots; 0, for none, where nothing is given. Raises TwinError."""
-    try:
-        return units.size_bytes(text) if text else 0
-    except ValueError as error:
-        raise TwinError(f"--interval-bytes: {error}; give such as '64 MiB'") from None
-
-
-def environment(path: str, interval: str | None, written: str | None) -> dict[str, str]:
-    """Return what tells the preload library how often to take snapshots. Raises TwinError."""
-    check_path(path)
-    return {
-        "TWIN_COUNTERS_INTERVAL_NS": str(interval_ns(interval)),
-        "TWIN_COUNTERS_INTERVAL_BYTES": str(interval_bytes(written)),
-    }
-
-
-def convert(binary: Path, path: Path) -> None:
-    """Write a drive's records to ``path``, in pieces, so that many cost no memory.
-
-    Columns: ``time_ns`` (int64, simulated), ``series`` (queue_depth after each issue and completion; the name of a
-    counter; erase_count; valid_ratio), ``index`` (block number for the last two, else 0), ``value``.
+    Raises:
+        TwinError: The path ends neither in .parquet nor in .csv.
     """
-    import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
 
-    check_path(path)
-    names = [*SERIES, *_twin.counter_names()]
-    schema = pa.schema(
-        [
-            ("time_ns", pa.int64()),
-            ("series", pa.dictionary(pa.int32(), pa.string()) if path.suffix == ".parquet" else pa.string()),
-            ("index", pa.uint32()),
-            ("value", pa.float64()),
-        ]
-    )
+    check_table_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    writer = pa.parquet.ParquetWriter(path, schema) if path.suffix == ".parquet" else pa.csv.CSVWriter(path, schema)
-    with writer, open(binary, "rb") as file:
-        while (records := np.fromfile(file, _RECORD, _RECORDS_AT_ONCE)).size:
-            is_counter = records["series"] == SERIES.index("counter")
-            codes = np.where(is_counter, len(SERIES) + records["index"], records["series"]).astype(np.int32)
+    kind = pyarrow.parquet.ParquetWriter if path.suffix == ".parquet" else pyarrow.csv.CSVWriter
+    writer: AbstractContextManager[Any] = kind(path, schema)
+    return writer
+
+
+def counter_variables(path: str, interval: str | None, interval_bytes: str | None) -> dict[str, str]:
+    """Return the environment variables that set the times of snapshots.
+
+    The preload library reads the variables.
+
+    Args:
+        path: File for the counters, as given by the user.
+        interval: Virtual time between two snapshots; by default 100 ms.
+        interval_bytes: Bytes written between two snapshots; by default no limit.
+
+    Raises:
+        TwinError: An argument is not valid.
+    """
+    check_table_path(path)
+    try:
+        interval_ns = units.parse_duration_us(interval or "100 ms") * 1000
+        written_bytes = units.parse_size(interval_bytes or "0")
+    except ValueError as error:
+        raise TwinError(f"--interval, --interval-bytes: {error}; give values such as '10 ms' and '64 MiB'") from None
+    return {"TWIN_COUNTERS_INTERVAL_NS": str(interval_ns), "TWIN_COUNTERS_INTERVAL_BYTES": str(written_bytes)}
+
+
+def convert_counters(binary: Path, path: Path) -> None:
+    """Write the binary records of a simulated drive to a Parquet or CSV table.
+
+    Memory use does not grow with the number of records. The columns of the table:
+
+    - ``time_ns`` (int64): virtual time.
+    - ``series``: ``queue_depth`` after each issue and each completion, the name of a counter, ``erase_count`` or
+      ``valid_ratio``.
+    - ``index``: number of the block for ``erase_count`` and ``valid_ratio``; 0 for all other series.
+    - ``value``: the value.
+    """
+    import pyarrow as pa
+
+    names = [*_SERIES, *_twin.counter_names()]
+    is_parquet = path.suffix == ".parquet"
+    series_type = pa.dictionary(pa.int32(), pa.string()) if is_parquet else pa.string()
+    schema = pa.schema(
+        [("time_ns", pa.int64()), ("series", series_type), ("index", pa.uint32()), ("value", pa.float64())]
+    )
+    with table_writer(path, schema) as writer, open(binary, "rb") as file:
+        while (records := np.fromfile(file, _RECORD, _RECORDS_PER_CHUNK)).size:
+            is_counter = records["series"] == _SERIES.index("counter")
+            codes = np.where(is_counter, len(_SERIES) + records["index"], records["series"]).astype(np.int32)
             series = pa.DictionaryArray.from_arrays(codes, names)
             columns = [
                 pa.array(records["time_ns"]),
-                series if path.suffix == ".parquet" else series.cast(pa.string()),
+                series.cast(series_type),
                 pa.array(np.where(is_counter, 0, records["index"]).astype(np.uint32)),
                 pa.array(records["value"]),
             ]

@@ -1,9 +1,12 @@
-"""The error of all that has to do with twins."""
+"""The error that simulated drives raise."""
 
 from iopatterns.base.errors import IoPatternsError
 
 
 class TwinError(IoPatternsError):
-    """A model, a trace or a command on a twin is wrong; the message names file, key and what is valid."""
+    """A model, a trace or a command for a simulated drive is not valid.
+
+    The message names the file, the key or line, and the valid values.
+    """
 
     exit_status = 2

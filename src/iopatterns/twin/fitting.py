@@ -1,4 +1,4 @@
-"""Fits a twin to measured points: moves the parameters that it may until the model agrees, and says how well."""
+"""Fit the parameters of a simulated drive to measured points."""
 
 import csv
 import io
@@ -15,54 +15,64 @@ from fio_parser_json.documents import FioParseError, read_documents
 
 from iopatterns import _twin
 from iopatterns.base import engines, files, units
+from iopatterns.base.yaml_schema import did_you_mean
 from iopatterns.twin import models, streams
 from iopatterns.twin.error import TwinError
 
 _WORKLOADS = ("read", "randread", "write", "randwrite", "randrw")
-# What a point may be given in, and how the unit turns a rate in requests per second into it.
-_QUANTITIES = ("MB/s", "MiB/s", "IOPS", "us")
-# Quantities that count one direction of a mix.
+_UNITS = ("MB/s", "MiB/s", "IOPS", "us")
+# Quantities that count one direction of a mixed workload
 _DIRECTIONS = {"read iops": "read", "write iops": "write"}
-_MOST_BYTES = 16 * 2**20
-_MOST_FIO_BYTES = 256 * 2**20
+_MAX_TABLE_BYTES = 16 * 2**20
+_MAX_FIO_BYTES = 256 * 2**20
 _COLUMNS = ("id", "rw", "bs", "value", "unit")
-# The factors that a point may have beside rw and bs: all else about its workload is fixed (see simulate()).
+# The factors of a point beside rw and bs; simulate_point() fixes everything else about the workload
 _FACTORS = ("numjobs", "iodepth", "rwmixread")
-# Options of fio with which a job's requests are not those that simulate() makes.
+# Options of fio whose effect on the requests simulate_point() does not simulate
 _NOT_SIMULATED = (
     *("bsrange", "blocksize_range", "bssplit", "bs_unaligned", "percentage_random", "random_distribution", "zonemode"),
     *("thinktime", "rate", "rate_iops", "rate_process", "fsync", "fdatasync", "sync", "read_iolog"),
 )
-_REGION_BYTES = 2**30  # where the points' workloads work, as the file of the report's measurements
-_RUNTIME_S = 2.0  # of each point's workload, as long as an execution of the report
-_SIGNIFICANT_DIGITS = 4  # of a fitted parameter: what the last digits of a solver say is noise
-# A mean absolute relative error of the fitted points above this is no fit: the shipped models stay below 0.03.
-MOST_ERROR = 0.2
-_NEAR_BOUND = 0.005  # relative distance from a bound within which a parameter has stopped there
-# Rate times latency (Little's law) may exceed the number of outstanding requests that a job's options allow by this
-# factor, for fio counts in whole ms.
-_MOST_OUTSTANDING = 1.1
+_REGION_BYTES = 2**30  # accessed part of the drive; as large as the file of the report's measurements
+_RUNTIME_S = 2.0  # simulated time of each point; as long as a repetition of the report
+_SIGNIFICANT_DIGITS = 4  # of a fitted parameter; further digits of the solver are noise
+# Largest mean absolute relative error of a fit; the shipped models have less than 0.03
+MAX_MEAN_ERROR = 0.2
+_NEAR_BOUND = 0.005  # relative distance below which a parameter counts as being at a bound
+# Rate times latency (Little's law) may exceed the outstanding requests that a job's options allow by this factor,
+# because fio counts in whole milliseconds
+_OUTSTANDING_TOLERANCE = 1.1
 
 
 class NoFitError(TwinError):
-    """The best values found leave the model too far from the points. ``report`` is the fit as text, as of `report`."""
+    """The error of the fitted model is too large.
+
+    Attributes:
+        report: The fit as text, see `fit_report`.
+    """
 
     exit_status = 1
 
     def __init__(self, report: str, message: str) -> None:
-        """Keep the report beside the message."""
         super().__init__(message)
         self.report = report
 
 
 @dataclass(frozen=True)
-class Point:
-    """One measured figure: a workload, and what it gave.
+class MeasuredPoint:
+    """A workload and the rate or latency that was measured for it.
 
-    ``unit`` is one of MB/s, MiB/s, IOPS or us (mean time per request); ``numjobs`` jobs each keep ``iodepth`` requests
-    in flight. Of a mix (randrw) ``rwmixread`` percent of the requests are reads, and ``direction`` says whether the
-    figure counts those alone, the writes alone, or (empty) both. ``predicted`` points take no part in the fit; the
-    model's error on them is reported apart.
+    Attributes:
+        id: Name of the point.
+        rw: Workload: read, randread, write, randwrite or randrw.
+        bs_bytes: Size of each request.
+        value: The measured rate, or mean time per request.
+        unit: Unit of the value: MB/s, MiB/s, IOPS or us.
+        numjobs: Number of jobs.
+        iodepth: Number of requests that each job keeps outstanding.
+        rwmixread: Percentage of reads in a mixed workload (randrw).
+        direction: ``read`` or ``write`` if the value counts only one direction of a mixed workload; otherwise empty.
+        predicted: Whether the point is held out: the fit ignores it, and its error is reported separately.
     """
 
     id: str
@@ -78,22 +88,24 @@ class Point:
 
     @property
     def read_share(self) -> float:
-        """How much of the workload's requests are reads."""
+        """Share of reads in the requests of the workload, from 0 to 1."""
         return self.rwmixread / 100 if self.rw == "randrw" else float(self.rw.endswith("read"))
 
     @property
     def counted_share(self) -> float:
-        """How much of the workload's requests the figure counts."""
+        """Share of the workload's requests that the value counts, from 0 to 1."""
         return {"read": self.read_share, "write": 1 - self.read_share}.get(self.direction, 1.0)
 
 
 @dataclass(frozen=True)
-class FitRun:
-    """How the points' workloads run on the drive, in fio's terms.
+class PointRun:
+    """The conditions under which the workloads of the points run.
 
-    What was measured in the first ``ramp_time_s`` is not counted, as with fio's ramp_time; ``runtime_s`` follow.
-    ``settings`` are parameters, ``group.name`` by value as in a model file, that the drive has for the fit alone, such
-    as the capacity that it is cut to where it is measured.
+    Attributes:
+        ramp_time_s: Time before the measurement, as fio's ramp_time.
+        runtime_s: Measured time.
+        settings: Parameters of the drive during the fit only, by ``group.name``, as in a model file. For example, the
+            points may have been measured on a part of the drive: then capacity.size is the size of that part.
     """
 
     ramp_time_s: float = 0.0
@@ -101,56 +113,73 @@ class FitRun:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-_USUAL_RUN = FitRun()
+_DEFAULT_RUN = PointRun()
 
 
 @dataclass(frozen=True)
-class Fit:
-    """A fitted model: its parameters' new values by name, and for each point the model's value in the point's unit.
+class FitResult:
+    """A fitted model and its value for each point.
 
-    ``at_bounds`` says, by name, of which parameters the best value may lie outside what was searched, and where they
-    stopped: such a value was not found, it is where the search ended. ``run`` is how the points' workloads ran.
+    Attributes:
+        model: The model with the fitted parameters.
+        moved: Values of the fitted parameters by ``group.name``.
+        points: The points, including held-out points.
+        values: The model's value for each point, in the unit of the point.
+        at_bounds: Parameters that ended at a bound of the search, and a description of the bound. Their best value may
+            be outside the searched range.
+        run: The conditions under which the workloads of the points ran.
     """
 
     model: models.Model
     moved: Mapping[str, int]
-    points: Sequence[Point]
+    points: Sequence[MeasuredPoint]
     values: Sequence[float]
     at_bounds: Mapping[str, str]
-    run: FitRun = _USUAL_RUN
+    run: PointRun = _DEFAULT_RUN
 
-    def compared(self, *, predicted: bool) -> list[tuple[Point, float, float]]:
-        """Return the points of that kind, each with the model's value and its relative error."""
+    def compared(self, *, predicted: bool) -> list[tuple[MeasuredPoint, float, float]]:
+        """Return fitted or held-out points with the model's values and errors.
+
+        An error of 0.05 means that the model's value is 5 % above the measured value.
+        """
         return [
             (point, value, value / point.value - 1)
             for point, value in zip(self.points, self.values, strict=True)
             if point.predicted is predicted
         ]
 
-    def errors(self, *, predicted: bool) -> dict[str, float]:
-        """Return the relative error of each point by its id: 0.05 where the model gives 5 % more than was measured."""
-        return {point.id: error for point, _, error in self.compared(predicted=predicted)}
-
     def mean_absolute_error(self, *, predicted: bool) -> float:
-        """Return the mean of the absolute relative errors; NaN without points of that kind."""
-        errors = list(self.errors(predicted=predicted).values())
+        """Return the mean absolute relative error of fitted or held-out points.
+
+        The error is NaN if there are no such points.
+        """
+        errors = [error for _, _, error in self.compared(predicted=predicted)]
         return float(np.mean(np.abs(errors))) if errors else math.nan
 
 
-def simulate(model: models.Model, point: Point, seed: int = 1, run: FitRun = _USUAL_RUN) -> float:
-    """Return what the model gives for a point, in the point's unit. Raises TwinError where the drive is too small.
+def simulate_point(model: models.Model, point: MeasuredPoint, seed: int = 1, run: PointRun = _DEFAULT_RUN) -> float:
+    """Simulate the workload of a point; return the value in its unit.
 
-    The workload has as many requests as the point's rate makes in the run's time, of which at least a thousand are
-    counted. The run's settings are for the caller to apply.
+    The number of requests is the measured rate times the time of the run, but at least a thousand after the ramp time.
+
+    Args:
+        model: The model of the drive.
+        point: The point. Its measured value only determines the number of requests.
+        seed: Seed of the offsets and operations, and of the drive's random numbers.
+        run: Ramp time and runtime. The caller applies the settings of the run to the model.
+
+    Raises:
+        TwinError: The drive is too small for one request per job.
     """
-    numbers = np.random.Generator(np.random.PCG64(seed))
-    ramp = round(run.ramp_time_s * _per_second(point))
-    requests = ramp + max(1000, round(run.runtime_s * _per_second(point)))
+    ramp = round(run.ramp_time_s * _requests_per_second(point))
+    requests = ramp + max(1000, round(run.runtime_s * _requests_per_second(point)))
     region = min(_REGION_BYTES, model.size_bytes) // point.bs_bytes
     if region < point.numjobs:
-        raise TwinError(f"{model.name}: point '{point.id}': the drive holds no {point.bs_bytes} bytes for each job")
-    columns = streams.requests(
-        numbers,
+        raise TwinError(
+            f"{model.name}: point '{point.id}': the drive has less than {point.bs_bytes} bytes for each job"
+        )
+    columns = streams.synthetic_requests(
+        np.random.Generator(np.random.PCG64(seed)),
         requests,
         bs_bytes=point.bs_bytes,
         region_bytes=region * point.bs_bytes,
@@ -162,47 +191,57 @@ def simulate(model: models.Model, point: Point, seed: int = 1, run: FitRun = _US
     done = [native.feed(np.empty(0, np.int64), *columns), native.finish()]
     latency_ns = np.concatenate([each for _, _, each in done])
     completed_ns = np.concatenate([each for _, each, _ in done]) + latency_ns
-    # What lies in the ramp time is told by its number, so that a model that is far too fast has something to count, too
+    # the ramp time is a number of requests, so that requests remain to be counted if the model is far too fast
     in_order = np.argsort(completed_ns, kind="stable")
     if point.unit == "us":
         return float(latency_ns[in_order[ramp:]].mean() / 1e3)
     begin_ns = completed_ns[in_order[ramp - 1]] if ramp else 0
     per_second = (requests - ramp) / (native.end_ns - begin_ns) * 1e9
-    return float(per_second * point.counted_share * _in_unit(point))
+    return float(per_second * point.counted_share * _unit_per_iops(point))
 
 
-def _in_unit(point: Point) -> float:
-    """Return a rate of one request per second in the point's unit."""
+def _unit_per_iops(point: MeasuredPoint) -> float:
+    """Return the rate of one request per second in the unit of the point."""
     return {"IOPS": 1.0, "MB/s": point.bs_bytes / 1e6, "MiB/s": point.bs_bytes / 2**20}[point.unit]
 
 
-def _per_second(point: Point) -> float:
-    """Return the requests per second that were measured."""
+def _requests_per_second(point: MeasuredPoint) -> float:
+    """Return the measured rate of a point in requests per second, in both directions."""
     if point.unit == "us":
         return point.numjobs * point.iodepth * 1e6 / point.value
-    return point.value / point.counted_share / _in_unit(point)
+    return point.value / point.counted_share / _unit_per_iops(point)
 
 
-def fit(model: models.Model, points: Sequence[Point], move: Sequence[str], run: FitRun = _USUAL_RUN) -> Fit:
-    """Move the parameters named until the model agrees with the points that are not predicted.
+def fit_model(
+    model: models.Model, points: Sequence[MeasuredPoint], move: Sequence[str], run: PointRun = _DEFAULT_RUN
+) -> FitResult:
+    """Fit parameters of a model to the points that are not held out.
 
-    The parameters, numbers of the model by ``group.name``, move on a logarithmic scale between a tenth and ten times
-    their present values, within their declared ranges, so that the squared relative errors become least
-    (scipy.optimize.least_squares). The same input gives the same output. Raises TwinError for a parameter that the
-    model has not or that is no number, and where there are fewer points than parameters.
+    The fit minimizes the squared logarithms of simulated over measured value (scipy.optimize.least_squares). Each
+    parameter is searched on a logarithmic scale from a tenth to ten times its present value, within its declared range.
+    The result is deterministic.
+
+    Args:
+        model: The model with the values with which the search begins.
+        points: The measured points, including held-out points.
+        move: Numeric parameters to fit, as ``group.name``.
+        run: The conditions under which the workloads of the points run.
+
+    Raises:
+        TwinError: A parameter does not exist or is not a positive number, or there are fewer points than parameters.
     """
     measured = model.with_values(run.settings, "--set")
     start, lower, upper = _bounds(model, move)
     fitted = [point for point in points if not point.predicted]
     if len(fitted) < len(move):
         raise TwinError(
-            f"{model.name}: {len(move)} parameters cannot be found from {len(fitted)} points."
-            " Give more points, or fix some of the parameters."
+            f"{model.name}: {len(fitted)} points are too few to fit {len(move)} parameters. Give more points, or fit"
+            " fewer parameters."
         )
 
     def residuals(logarithms: np.ndarray) -> np.ndarray:
-        moved = _with(measured, move, logarithms)
-        return np.array([math.log(simulate(moved, point, run=run) / point.value) for point in fitted])
+        moved = _with_rounded(measured, move, logarithms)
+        return np.array([math.log(simulate_point(moved, point, run=run) / point.value) for point in fitted])
 
     solution = scipy.optimize.least_squares(
         residuals,
@@ -213,84 +252,92 @@ def fit(model: models.Model, points: Sequence[Point], move: Sequence[str], run: 
         xtol=1e-6,
         ftol=1e-8,
     )
-    best = _with(measured, move, solution.x)
+    best = _with_rounded(measured, move, solution.x)
     moved = {name: int(best.number(name)) for name in move}
-    values = [simulate(best, point, run=run) for point in points]
-    return Fit(model.replaced(moved), moved, list(points), values, _at_bounds(moved, start, lower, upper), run)
+    values = [simulate_point(best, point, run=run) for point in points]
+    return FitResult(model.replaced(moved), moved, list(points), values, _at_bounds(moved, start, lower, upper), run)
 
 
 def _at_bounds(
     moved: Mapping[str, int], start: Sequence[float], lower: Sequence[float], upper: Sequence[float]
 ) -> dict[str, str]:
-    """Return where the parameters ended that ended at a bound of the search, by name, in words."""
+    """Describe the bound for each parameter that ended at a bound of the search."""
     ended = {}
-    for (name, value), began, least, most in zip(moved.items(), start, lower, upper, strict=True):
-        for bound, declared, factor in ((least, "least", "a tenth of"), (most, "most", "ten times")):
+    for (name, value), initial, low, high in zip(moved.items(), start, lower, upper, strict=True):
+        for bound, declared, factor in ((low, "smallest", "a tenth of"), (high, "largest", "ten times")):
             if abs(math.log(value / bound)) <= _NEAR_BOUND:
-                own = math.isclose(bound, began / 10) or math.isclose(bound, began * 10)
-                ended[name] = f"{factor} the value it began with" if own else f"the {declared} that it may be"
+                relative = math.isclose(bound, initial / 10) or math.isclose(bound, initial * 10)
+                ended[name] = f"{factor} its initial value" if relative else f"the {declared} valid value"
     return ended
 
 
 def _bounds(model: models.Model, move: Sequence[str]) -> tuple[list[float], list[float], list[float]]:
+    """Return initial values of parameters, and lower and upper bounds."""
     start, lower, upper = [], [], []
     for name in move:
         if name not in model.values:
-            raise TwinError(f"{model.name}: no parameter '{name}' to move.{models.nearest(name, model.values)}")
-        declared = models.declared()[name]
+            raise TwinError(f"{model.name}: no parameter '{name}' to fit.{did_you_mean(name, model.values)}")
+        declared = models.declared_parameters()[name]
         if declared["kind"] != "number":
-            raise TwinError(f"{model.name}: '{name}' is no number, and cannot be moved")
+            raise TwinError(f"{model.name}: cannot fit '{name}': it is not a number")
         value = float(model.number(name))
         if value <= 0:
-            raise TwinError(f"{model.name}: '{name}' is {value:g}: begin with a value above 0")
+            raise TwinError(f"{model.name}: cannot fit '{name}': its initial value is {value:g}, but must be above 0")
         start.append(value)
         lower.append(max(value / 10, declared["minimum"], 1))
         upper.append(min(value * 10, declared["maximum"]))
     return start, lower, upper
 
 
-def _with(model: models.Model, move: Sequence[str], logarithms: np.ndarray) -> models.Model:
-    return model.replaced({name: _rounded(math.exp(x)) for name, x in zip(move, logarithms, strict=True)})
+def _with_rounded(model: models.Model, move: Sequence[str], logarithms: np.ndarray) -> models.Model:
+    """Return the model with parameters set to ``exp(logarithms)``.
+
+    The values are rounded to significant digits.
+    """
+    values = [math.exp(x) for x in logarithms]
+    digits = [_SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(value)) for value in values]
+    rounded = [round(round(value, places)) for value, places in zip(values, digits, strict=True)]
+    return model.replaced(dict(zip(move, rounded, strict=True)))
 
 
-def _rounded(value: float) -> int:
-    digits = _SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(value))
-    return round(round(value, digits))
+def read_points(path: Path) -> list[MeasuredPoint]:
+    """Return the measured points in a CSV table or in fio's JSON output.
 
+    A table (``.csv``) has the columns id, rw, bs, value and unit. Optional columns:
 
-def read_points(path: Path) -> list[Point]:
-    """Return the points of a table (``.csv``) or of a fio JSON file.
+    - numjobs, iodepth and rwmixread.
+    - conditions: the same three as text, such as ``numjobs=16; iodepth=4``.
+    - quantity: ``read iops`` or ``write iops`` if the value counts one direction of a mixed workload.
+    - use: ``fit`` or ``predict``; points to predict are held out.
 
-    A table has the columns id, rw, bs, value and unit, and may have numjobs, iodepth, rwmixread, conditions (these
-    three as published values write them: ``numjobs=16; iodepth=4``), quantity (``read iops`` and ``write iops`` count
-    one direction of a mix) and use (``fit`` or ``predict``). Of a fio file each section of the job file and direction
-    gives a point: the IOPS of all its jobs together. Raises TwinError naming file and line, also for a point under a
-    condition that the fit cannot simulate.
+    In fio's output, each section of the job file and each direction is a point: the total IOPS of all its jobs.
+
+    Raises:
+        TwinError: The file cannot be read, or a point cannot be simulated. The message has the file and the line.
     """
     return _read_table(path) if path.suffix == ".csv" else _read_fio(path)
 
 
-def _read_table(path: Path) -> list[Point]:
+def _read_table(path: Path) -> list[MeasuredPoint]:
     try:
-        text = files.read_bounded(path, _MOST_BYTES).decode()
+        text = files.read_bounded(path, _MAX_TABLE_BYTES).decode()
         reader = csv.DictReader(io.StringIO(text, newline=""))
         missing = [column for column in _COLUMNS if column not in (reader.fieldnames or [])]
         if missing:
-            raise TwinError(f"{path}, line 1: no column '{missing[0]}'. Needed: {', '.join(_COLUMNS)}.")
-        return [_point(row, f"{path}, line {reader.line_num}") for row in reader]
-    except FileNotFoundError:
-        raise TwinError(f"{path}: not readable as a table of points: there is no such file") from None
-    except (files.UnreadableError, UnicodeDecodeError, csv.Error) as error:
-        raise TwinError(f"{path}: not readable as a table of points: {error}") from None
+            raise TwinError(f"{path}, line 1: no column '{missing[0]}'. Required: {', '.join(_COLUMNS)}.")
+        return [_point_of_row(row, f"{path}, line {reader.line_num}") for row in reader]
+    except (FileNotFoundError, files.UnreadableError, UnicodeDecodeError, csv.Error) as error:
+        problem = getattr(error, "strerror", None) or error
+        raise TwinError(f"{path}: not readable as a table of points: {problem}") from None
 
 
-def _point(row: Mapping[str, str], where: str) -> Point:
-    row = {**row, **_conditions(row.get("conditions") or "", where)}
+def _point_of_row(row: Mapping[str, str], where: str) -> MeasuredPoint:
+    row = {**row, **_parse_conditions(row.get("conditions") or "", where)}
     try:
-        point = Point(
+        point = MeasuredPoint(
             id=row["id"],
             rw=row["rw"],
-            bs_bytes=units.size_bytes(row["bs"] or ""),
+            bs_bytes=units.parse_size(row["bs"] or ""),
             value=float(row["value"] or ""),
             unit=row["unit"],
             numjobs=int(row.get("numjobs") or 1),
@@ -301,53 +348,54 @@ def _point(row: Mapping[str, str], where: str) -> Point:
         )
     except ValueError as error:
         raise TwinError(f"{where}: {error}") from None
-    return _checked(point, where)
+    _check_point(point, where)
+    return point
 
 
-def _conditions(text: str, where: str) -> dict[str, str]:
-    """Return the factors that the column ``conditions`` of published values names, such as ``numjobs=16``.
+def _parse_conditions(text: str, where: str) -> dict[str, str]:
+    """Return the factors and levels in conditions such as ``numjobs=16``.
 
-    Raises TwinError for a factor that no workload of the fit has: a point measured under it would be compared with
-    another workload than its own.
+    Published values have a column ``conditions``.
+
+    Raises:
+        TwinError: The fit cannot simulate a factor. It would compare the point with a different workload.
     """
     pairs = [pair.strip().partition("=") for pair in text.split(";") if pair.strip()]
     for factor, _, level in pairs:
         if factor not in _FACTORS or not level:
             raise TwinError(
-                f"{where}: the condition '{factor}={level}' cannot be simulated by a fit, which varies rw, bs and"
-                f" {', '.join(_FACTORS)} alone. Leave this point out."
+                f"{where}: the condition '{factor}={level}' cannot be simulated by a fit, which varies only rw, bs and"
+                f" {', '.join(_FACTORS)}. Leave this point out."
             )
     return {factor: level for factor, _, level in pairs}
 
 
-def _checked(point: Point, where: str) -> Point:
+def _check_point(point: MeasuredPoint, where: str) -> None:
+    """Raise TwinError, beginning with ``where``, for a point that cannot be simulated."""
     if point.rw not in _WORKLOADS:
-        raise TwinError(f"{where}: no workload '{point.rw}'. Valid: {', '.join(_WORKLOADS)}.")
-    if point.unit not in _QUANTITIES:
-        raise TwinError(f"{where}: no unit '{point.unit}'. Valid: {', '.join(_QUANTITIES)}.")
-    if (
-        not 0 < point.value < math.inf
-        or point.bs_bytes <= 0
-        or point.bs_bytes % 512
-        or point.numjobs < 1
-        or point.iodepth < 1
-    ):
-        raise TwinError(f"{where}: value, bs (of whole sectors), numjobs and iodepth must be more than 0")
-    if not 0 <= point.rwmixread <= 100 or point.counted_share == 0:
-        raise TwinError(f"{where}: rwmixread is {point.rwmixread}, but must be from 0 to 100, and give what is counted")
+        raise TwinError(f"{where}: rw is '{point.rw}'. Valid: {', '.join(_WORKLOADS)}.")
+    if point.unit not in _UNITS:
+        raise TwinError(f"{where}: unit is '{point.unit}'. Valid: {', '.join(_UNITS)}.")
+    if not 0 < point.value < math.inf or min(point.bs_bytes, point.numjobs, point.iodepth) < 1 or point.bs_bytes % 512:
+        raise TwinError(f"{where}: value, bs, numjobs and iodepth must be above 0, and bs a multiple of 512 bytes")
+    if not 0 <= point.rwmixread <= 100:
+        raise TwinError(f"{where}: rwmixread is {point.rwmixread}, but must be from 0 to 100")
+    if point.counted_share == 0:
+        raise TwinError(
+            f"{where}: the value counts the direction {point.direction}, which rwmixread={point.rwmixread} excludes"
+        )
     if point.direction and point.unit == "us":
-        raise TwinError(f"{where}: the time per request of one direction of a mix cannot be fitted. Give its rate.")
-    return point
+        raise TwinError(
+            f"{where}: cannot fit the time per request of one direction of a mixed workload. Give its rate."
+        )
 
 
-def _read_fio(path: Path) -> list[Point]:
+def _read_fio(path: Path) -> list[MeasuredPoint]:
     try:
-        files.read_bounded(path, _MOST_FIO_BYTES)  # what is no plain file would be read without end
+        files.read_bounded(path, _MAX_FIO_BYTES)  # refuses pipes and devices, from which reading may never end
         documents = read_documents(path)
-    except FileNotFoundError:
-        raise TwinError(f"{path}: there is no such file") from None
     except (FioParseError, files.UnreadableError, OSError) as error:
-        raise TwinError(f"{path}: {error}") from None
+        raise TwinError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     points = []
     for document in documents:
         shared = _global_options(document.data)
@@ -355,61 +403,72 @@ def _read_fio(path: Path) -> list[Point]:
         for job in document.jobs:
             name = (job.get("hostname"), job.get("groupid"), job["jobname"])
             sections.setdefault(name, []).append(job)
-        _check_alone(path, sections)
+        _check_not_concurrent(path, sections)
         for jobs in sections.values():
             try:
                 points += _fio_points(path, jobs, {**shared, **jobs[0].get("job options", {})})
             except ValueError as error:
                 raise TwinError(f"{path}, job {jobs[0]['jobname']}: {error}") from None
     if not points:
-        raise TwinError(f"{path}: no job that reads or writes in it")
+        raise TwinError(f"{path}: no job in it reads or writes")
     return points
 
 
-def _check_alone(path: Path, sections: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]]) -> None:
-    """Raise TwinError where two sections of a job file ran at the same time: a fit simulates each by itself.
+def _check_not_concurrent(path: Path, sections: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]]) -> None:
+    """Raise TwinError if two sections of a job file ran at the same time.
 
-    fio begins a new group at ``stonewall``; what waits for another job by ``wait_for`` does not run beside it.
+    A fit simulates each section alone. Sections of one group run at the same time, except for sections with
+    ``wait_for``. fio begins a new group at ``stonewall``.
     """
-    beside: dict[tuple[Any, ...], str] = {}
+    first_names: dict[tuple[Any, ...], str] = {}
     for (host, group, name), jobs in sections.items():
         if group is None or "wait_for" in jobs[0].get("job options", {}):
             continue
-        other = beside.setdefault((host, group), name)
+        other = first_names.setdefault((host, group), name)
         if other != name:
             raise TwinError(
                 f"{path}: the jobs {other} and {name} ran at the same time (fio's group {group}), but a fit simulates"
-                " each by itself. Put 'stonewall' between them and measure again, or give one of them."
+                " each job alone. Put 'stonewall' between them and measure again, or give only one of them."
             )
 
 
 def _global_options(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options that all jobs share; fio writes them as a mapping, or as a list of them."""
+    """Return the options that all jobs share.
+
+    fio writes them as a mapping or as a list of mappings.
+    """
     options = document.get("global options", {})
     return {key: value for part in (options if isinstance(options, list) else [options]) for key, value in part.items()}
 
 
-def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[str, str]) -> list[Point]:
-    """Return the points of one section of a job file, of which fio wrote ``jobs``; raises also ValueError.
+def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[str, str]) -> list[MeasuredPoint]:
+    """Return the points of one section of a job file.
 
-    These are one for all of its jobs (``group_reporting``), or one for each, which ran side by side: then their rates
-    add up. Which of the two it is shows in their number alone, for fio before 3.39 does not write that option.
+    Args:
+        path: The JSON file, for messages.
+        jobs: The results of the section: one for each job, or one for all jobs (``group_reporting``). The number of
+            results decides which, because fio before 3.39 does not write the option. Rates of several jobs are added.
+        options: The options of the section.
+
+    Raises:
+        TwinError: The section cannot be simulated.
+        ValueError: An option is not a number or a size.
     """
     rw = options.get("rw") or options.get("readwrite") or "read"
     where = f"{path}, job {jobs[0]['jobname']}"
     for option in _NOT_SIMULATED:
         if options.get(option) not in {None, "0", "none"}:
             raise TwinError(
-                f"{where}: its option {option}={options[option]} cannot be simulated by a fit, which varies rw, bs and"
-                f" {', '.join(_FACTORS)} alone. Leave this job out."
+                f"{where}: its option {option}={options[option]} cannot be simulated by a fit, which varies only rw,"
+                f" bs and {', '.join(_FACTORS)}. Leave this job out."
             )
     numjobs = int(options.get("numjobs", 1))
-    asynchronous = options.get("ioengine") in engines.ASYNCHRONOUS
+    asynchronous = options.get("ioengine") in engines.ASYNCHRONOUS_ENGINES
     iodepth = int(options.get("iodepth", 1)) if asynchronous else 1
     if len(jobs) not in {1, numjobs}:
         raise TwinError(
-            f"{where}: {len(jobs)} results of that name, but numjobs={numjobs}, which gives one of each job, or one"
-            " of all with group_reporting. Give each section a name of its own, or the points as a table."
+            f"{where}: {len(jobs)} results have this name, but numjobs={numjobs} gives {numjobs} results, or one with"
+            " group_reporting. Give each section a name of its own, or give the points as a table."
         )
     results = {direction: [job.get(direction, {}) for job in jobs] for direction in ("read", "write")}
     outstanding = sum(
@@ -417,22 +476,22 @@ def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[
         for each in results.values()
         for result in each
     )
-    if outstanding > numjobs * iodepth * _MOST_OUTSTANDING:
+    if outstanding > numjobs * iodepth * _OUTSTANDING_TOLERANCE:
         raise TwinError(
-            f"{where}: its rate and latency say that {outstanding:.1f} requests were outstanding (Little's law), but"
-            f" its options allow {numjobs * iodepth} (numjobs={numjobs}, ioengine={options.get('ioengine', 'psync')})."
-            " Does it hold several sections in one group, or an engine that is not"
-            f" {' or '.join(engines.ASYNCHRONOUS)}? Give the points as a table, with their numjobs and iodepth."
+            f"{where}: by its rate and latency, {outstanding:.1f} requests were outstanding (Little's law), but its"
+            f" options allow {numjobs * iodepth} (numjobs={numjobs}, ioengine={options.get('ioengine', 'psync')})."
+            " Possible causes: several sections in one group, or an engine other than"
+            f" {' or '.join(engines.ASYNCHRONOUS_ENGINES)}. Give the points as a table with numjobs and iodepth."
         )
     found = []
     for direction, each in results.items():
         iops = math.fsum(float(result.get("iops") or 0) for result in each)
         if not iops or rw not in _WORKLOADS:
             continue
-        point = Point(
+        point = MeasuredPoint(
             id=f"{path.name}:{jobs[0]['jobname']}:{direction}",
             rw=rw,
-            bs_bytes=units.size_bytes(options.get("bs") or options.get("blocksize") or "4k"),
+            bs_bytes=units.parse_size(options.get("bs") or options.get("blocksize") or "4k"),
             value=iops,
             unit="IOPS",
             numjobs=numjobs,
@@ -440,12 +499,21 @@ def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[
             rwmixread=int(options.get("rwmixread", 50)),
             direction=direction if rw == "randrw" else "",
         )
-        found.append(_checked(point, where))
+        _check_point(point, where)
+        found.append(point)
     return found
 
 
-def published_points(root: Path, recipe: Mapping[str, Any]) -> list[Point]:
-    """Return the points that a model's own ``fit`` section names by their ids in a table of published values."""
+def published_points(root: Path, recipe: Mapping[str, Any]) -> list[MeasuredPoint]:
+    """Return the published values to which a model was fitted, as points.
+
+    Args:
+        root: Folder to which the paths in a model file are relative.
+        recipe: The ``fit`` section of a model file: the table of published values, and the ids of the points.
+
+    Raises:
+        TwinError: The table does not contain a point, or the point cannot be simulated.
+    """
     path = root / recipe["points"]
     with path.open(encoding="utf-8", newline="") as file:
         rows = {row["id"]: row for row in csv.DictReader(file)}
@@ -453,23 +521,23 @@ def published_points(root: Path, recipe: Mapping[str, Any]) -> list[Point]:
     for use in ("fitted", "predicted"):
         for name in recipe.get(use, {}):
             if name not in rows:
-                raise TwinError(f"{path}: no value with the id '{name}', which the model's fit names")
-            row = rows[name]
-            point = _point(row, f"{path}: {name}")
+                raise TwinError(f"{path}: there is no value '{name}', which the fit section of the model refers to")
+            point = _point_of_row(rows[name], f"{path}: {name}")
             points.append(replace(point, predicted=use == "predicted"))
     return points
 
 
-def report(fitted: Fit) -> str:
-    """Return the fit as text for people: parameters moved, each point with the model's value and error."""
-    lines = ["Moved:"]
+def fit_report(fitted: FitResult) -> str:
+    """Return a fit as text for people.
+
+    The text has the fitted parameters, and the measured and the simulated value of each point.
+    """
+    lines = ["Fitted parameters:"]
     for name, moved in fitted.moved.items():
         lines.append(f"  {name:<34} {models.format_value(name, moved)}")
         if name in fitted.at_bounds:
-            lines.append(
-                f"    It ended at the bound of the search, {fitted.at_bounds[name]}: no value was found for it."
-            )
-    for predicted, title in ((False, "Fitted"), (True, "Predicted")):
+            lines.append(f"    At a bound of the search: {fitted.at_bounds[name]}. The best value may be beyond it.")
+    for predicted, title in ((False, "Fitted points"), (True, "Held-out points")):
         compared = fitted.compared(predicted=predicted)
         if compared:
             error = fitted.mean_absolute_error(predicted=predicted)
@@ -481,13 +549,16 @@ def report(fitted: Fit) -> str:
     return "\n".join(lines)
 
 
-def run_of(recipe: Mapping[str, Any]) -> FitRun:
-    """Return how the points' workloads ran in the fit that a model file records."""
-    return FitRun(recipe.get("ramp_time_s", 0.0), recipe.get("runtime_s", _RUNTIME_S), recipe.get("set", {}))
+def recorded_run(recipe: Mapping[str, Any]) -> PointRun:
+    """Return the conditions that the ``fit`` section of a model file records."""
+    return PointRun(recipe.get("ramp_time_s", 0.0), recipe.get("runtime_s", _RUNTIME_S), recipe.get("set", {}))
 
 
-def recipe_of(fitted: Fit, points_source: str) -> dict[str, Any]:
-    """Return the ``fit`` section that goes into the model file: where the points are, and how well the model does."""
+def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
+    """Return the ``fit`` section of a model file for a fit.
+
+    The section has the source of the points, the conditions, and the error of each point.
+    """
 
     def rows(predicted: bool) -> dict[str, str]:
         return {
@@ -495,59 +566,67 @@ def recipe_of(fitted: Fit, points_source: str) -> dict[str, Any]:
             for point, value, error in fitted.compared(predicted=predicted)
         }
 
-    section: dict[str, Any] = {"points": points_source}
-    if fitted.run.settings:
-        section["set"] = dict(fitted.run.settings)
-    if fitted.run.ramp_time_s:
-        section["ramp_time_s"] = fitted.run.ramp_time_s
-    if fitted.run.runtime_s != _RUNTIME_S:
-        section["runtime_s"] = fitted.run.runtime_s
-    section |= {"moved": list(fitted.moved), "fitted": rows(False)}
-    if rows(True):
-        section["predicted"] = rows(True)
-    if fitted.at_bounds:
-        section["at_bounds"] = dict(fitted.at_bounds)
-    return section
+    defaults = {"set": {}, "ramp_time_s": 0.0, "runtime_s": _RUNTIME_S, "predicted": {}, "at_bounds": {}}
+    section = {
+        "points": points_source,
+        "set": dict(fitted.run.settings),
+        "ramp_time_s": fitted.run.ramp_time_s,
+        "runtime_s": fitted.run.runtime_s,
+        "moved": list(fitted.moved),
+        "fitted": rows(False),
+        "predicted": rows(True),
+        "at_bounds": dict(fitted.at_bounds),
+    }
+    return {key: value for key, value in section.items() if key not in defaults or value != defaults[key]}
 
 
-def fit_files(
+def fit_from_files(
     model: models.Model,
     tables: Sequence[Path],
     move: Sequence[str],
     output: Path | None,
     root: Path,
     *,
-    most_error: float = MOST_ERROR,
+    max_error: float = MAX_MEAN_ERROR,
     given: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
-    """Do what `twin fit` does: fit, write the fitted model where one is wanted, and return the report.
+    """Fit a model to points in files, as `twin fit` does; return the report.
 
-    Without tables and parameters the fit that the model's own file records is repeated, its points read below ``root``.
-    ``given`` is what is said of the run, by the names of that record (see `run_of`), and goes before what is recorded.
-    Raises NoFitError, and writes nothing, where the mean absolute relative error of the fitted points is above
-    ``most_error``; TwinError.
+    Args:
+        model: The model.
+        tables: Files with points, see `read_points`. If there are no files and no parameters, the fit that the model
+            file records is repeated.
+        move: Parameters to fit, as ``group.name``.
+        output: File for the fitted model; None to write no file.
+        root: Folder to which the paths in the model file are relative.
+        max_error: Largest mean absolute relative error of the fitted points.
+        given: Conditions of the workloads (ramp_time_s, runtime_s, set), which override the recorded conditions.
+
+    Raises:
+        NoFitError: The error of the fitted points is too large. Nothing is written.
+        TwinError: A file, a point or a parameter is not valid.
     """
     if not tables and not move:
         if not model.fit:
-            raise TwinError(f"{model.name}: its file records no fit to repeat. Give --points and --move.")
+            raise TwinError(f"{model.name}: the model file records no fit to repeat. Give --points and --move.")
         points = published_points(root, model.fit)
         move, source = model.fit["moved"], model.fit["points"]
     elif tables and move:
         points = [point for table in tables for point in read_points(table)]
         source = ", ".join(map(str, tables))
     else:
-        raise TwinError("--points and --move belong together: what was measured, and which parameters may move")
-    found = fit(model, points, move, run_of({**({} if tables else model.fit), **given}))
+        raise TwinError("give both --points (the measured points) and --move (the parameters to fit), or neither")
+    found = fit_model(model, points, move, recorded_run({**({} if tables else model.fit), **given}))
     error = found.mean_absolute_error(predicted=False)
-    if error > most_error:
-        worst = max(found.errors(predicted=False).items(), key=lambda each: abs(each[1]))
+    if error > max_error:
+        worst, _, worst_error = max(found.compared(predicted=False), key=lambda each: abs(each[2]))
         raise NoFitError(
-            report(found),
-            f"{model.name}: no fit: with the best values found, the model is {100 * error:.1f} % off the fitted points"
-            f" in the mean, more than {100 * most_error:g} % (most at {worst[0]}, {100 * worst[1]:+.1f} %)."
-            f" {'Nothing was written. ' if output is not None else ''}Other parameters must move too (--move), or a"
-            " point is not what it says it is. --most-error takes another limit.",
+            fit_report(found),
+            f"{model.name}: no fit: the mean error of the fitted points is {100 * error:.1f} %, more than"
+            f" {100 * max_error:g} % (largest: {worst.id}, {100 * worst_error:+.1f} %)."
+            f" {'Nothing was written. ' if output is not None else ''}Fit other parameters too (--move), check the"
+            " points, or raise the limit (--most-error).",
         )
     if output is not None:
-        models.write(model, output, found.moved, f"twin fit to {source}", recipe_of(found, source))
-    return report(found)
+        models.write_fitted_model(model, output, found.moved, f"twin fit to {source}", fit_record(found, source))
+    return fit_report(found)

@@ -1,7 +1,7 @@
-"""Runs a program in a real Linux kernel on a twin, in virtual time: `twin linux`.
+"""Run programs in a Linux guest with a simulated drive (`twin linux`).
 
-Everything that a run needs is said here, in one plan, and given to the machine (src/twin/linux), which boots the kernel
-and serves it its drive and its time.
+This module collects everything that a run needs in one plan. The machine, a program in src/twin/linux, reads the plan,
+boots the kernel, and provides its drive and its clock.
 """
 
 import os
@@ -10,22 +10,21 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from iopatterns.base import children, schedulers
+from iopatterns.base import schedulers, subprocess_env
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.twin import counters as recorded
 from iopatterns.twin import models, state
 from iopatterns.twin.error import TwinError
-from iopatterns.twin.fio_request import Request
+from iopatterns.twin.fio_command_line import FioCommandLine
 
-# By file system: the program that makes it, quiet and without asking, and Debian's package that has it
-MKFS = {
+# By file system: the command that creates it without output and questions, and its package in Debian
+MKFS_PROGRAMS = {
     "ext4": (("mkfs.ext4", "-q", "-F"), "e2fsprogs"),
     "ext3": (("mkfs.ext3", "-q", "-F"), "e2fsprogs"),
     "ext2": (("mkfs.ext2", "-q", "-F"), "e2fsprogs"),
@@ -34,36 +33,39 @@ MKFS = {
     "f2fs": (("mkfs.f2fs", "-q", "-f"), "f2fs-tools"),
 }
 NO_FILE_SYSTEM = "none"
-_MOST_SCHEDULED = 2048  # what nr_requests takes
-_MOST_REQUEST_KIB = 2048  # what the drive takes, page by page (src/twin/linux/block_device.cc)
-# How much may be waiting in the page cache to be written, of the guest's memory: the shares that are Linux' defaults
+_MAX_NR_REQUESTS = 2048  # limit of the kernel
+_MAX_REQUEST_KIB = 2048  # limit of the drive (src/twin/linux/block_device.cc)
+# Shares of the guest's memory that may hold dirty pages; the defaults of Linux
 _DIRTY_SHARE = 0.2
 _DIRTY_BACKGROUND_SHARE = 0.1
 
-DRIVE = "/dev/vda"
-MOUNT = "/mnt/drive"
-FOLDER = "/mnt/folder"
-# With `drop_caches`, who reads it waits until all is on the drive and the page cache is empty (src/twin/linux/init)
-DROP_CACHES = "/mnt/drop-caches"
+GUEST_DRIVE = "/dev/vda"
+GUEST_MOUNT = "/mnt/drive"
+GUEST_FOLDER = "/mnt/folder"
+# A read of this file returns when all data are on the drive and the page cache is empty (src/twin/linux/init)
+DROP_CACHES_FILE = "/mnt/drop-caches"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOBODY = 65534
-_LEAST_MEMORY = 64 << 20
-_LEAST_FILE_SYSTEM = 1 << 20
+_MIN_MEMORY_BYTES = 64 << 20
+_MIN_FILE_SYSTEM_BYTES = 1 << 20
 _SECTOR_BYTES = 512
 _QUEUE_SETTING = re.compile(r"[a-z0-9_]+=[^\0\n]+")
-_QUEUE_DEPTHS = range(1, 129)  # the ring has 256 entries, and a request takes up to two
-# Debian's user-mode-linux, for --real-time: its kernel has no time travel, and its driver of the drive is a module
-_DEBIANS_KERNEL = Path("/usr/bin/linux.uml")
-_DEBIANS_MODULES = Path("/usr/lib/uml/modules")
+_MAX_QUEUE_DEPTH = 128  # the ring has 256 entries, and a request needs up to two
+# Debian's user-mode-linux, for --real-time: its kernel has no time travel, and its block driver is a module
+_DEBIAN_KERNEL = Path("/usr/bin/linux.uml")
+_DEBIAN_MODULES = Path("/usr/lib/uml/modules")
 _DRIVE_MODULE = "*/kernel/drivers/block/virtio_blk.ko"
-# What the machine is told under one key; each entry of a list is told by itself
-_Told = str | int | Path | list[str]
+# Value of a key of the plan; each entry of a list becomes a record of its own
+_PlanValue = str | int | Path | list[str]
 _KERNEL = Path(__file__).resolve().parents[3] / ".linux" / "linux"
 
 
 @dataclass(frozen=True)
-class Options:
-    """How a command is run; the defaults are those of `twin linux`."""
+class LinuxOptions:
+    """Options of `twin linux` with their default values.
+
+    `twin linux --help` describes each option.
+    """
 
     file_system: str = "ext4"
     file_system_bytes: int | None = None
@@ -78,8 +80,8 @@ class Options:
     trace: Path | None = None
     trace_all: bool = False
     counters: Path | None = None
-    interval: str | None = None
-    interval_bytes: str | None = None
+    interval_ns: int = 100_000_000
+    interval_bytes: int = 0
     keep: Path | None = None
     folder: Path | None = None
     state: Path | None = None
@@ -89,30 +91,40 @@ class Options:
     drop_caches: bool = False
 
 
-def run(
-    model: str, command: Sequence[str], options: Options | None = None, **streams: Any
+def run_in_linux(
+    model: str, command: Sequence[str], options: LinuxOptions | None = None, **streams: Any
 ) -> subprocess.CompletedProcess[Any]:
-    """Run a program on a twin in a real kernel; returns what `subprocess.run` returns, which takes ``streams``.
+    """Run a program in a Linux guest; return the completed process.
 
-    Raises TwinError for bad input and for a kernel that is not there. Status 124: the wall limit; 125: the guest
-    failed; 126 and 127: the command cannot be run, or is not there; 128 + N: it was ended by signal N.
+    The exit status is the status of the command, or 124 if the wall-clock limit is reached, 125 if the guest fails, 126
+    if the command cannot be run, 127 if it does not exist, and 128 + N if signal N ends it.
+
+    Args:
+        model: Name of a model, or path of a model file.
+        command: Program and arguments. ``{drive}`` stands for the drive, ``{folder}`` for the folder of the host.
+        options: Options of `twin linux`.
+        **streams: stdout, stderr and other arguments of `subprocess.Popen`.
+
+    Raises:
+        TwinError: An argument is not valid, or the kernel or a program is not installed.
+        CommandError: The command does not exist.
     """
-    options = options or Options()
+    options = options or LinuxOptions()
     plan = _plan(model, command, options)
-    machine = state.built("twin_linux_machine")
+    machine = state.installed_file("twin_linux_machine")
     with _outputs(options) as files:
         for name, file in files.items():
             plan[name] = f"/proc/self/fd/{file.fileno()}"
         process = subprocess.Popen(
             [machine],
             stdin=subprocess.PIPE,
-            env=children.environment(),
+            env=subprocess_env.child_environment(),
             pass_fds=[file.fileno() for file in files.values()],
             **streams,
         )
         forwarded = _forward_signals(process)
         try:
-            output, errors = process.communicate(_records(plan))
+            output, errors = process.communicate(_plan_bytes(plan))
         finally:
             for number, handler in forwarded.items():
                 signal.signal(number, handler)
@@ -121,7 +133,10 @@ def run(
 
 
 def _forward_signals(process: "subprocess.Popen[Any]") -> dict[int, Any]:
-    """Have the machine end the guest at SIGTERM; it gets SIGINT by itself. Returns the handlers that were there."""
+    """Forward SIGTERM to the machine, and ignore SIGINT.
+
+    Returns the replaced handlers by signal. The machine ends the guest. It receives SIGINT from the terminal itself.
+    """
     try:
         return {
             signal.SIGTERM: signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number)),
@@ -131,43 +146,48 @@ def _forward_signals(process: "subprocess.Popen[Any]") -> dict[int, Any]:
         return {}
 
 
-def _records(plan: Mapping[str, _Told]) -> bytes:
-    """Return the plan as the machine reads it: `key=value`, a zero byte after each."""
+def _plan_bytes(plan: Mapping[str, _PlanValue]) -> bytes:
+    """Return the plan in the form that the machine reads.
+
+    The form is records ``key=value``, each ended by a zero byte.
+    """
     records = []
     for key, value in plan.items():
         records += [f"{key}={each}" for each in (value if isinstance(value, list) else [value])]
     return b"".join(os.fsencode(record) + b"\0" for record in records)
 
 
-def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, _Told]:
-    """Return all that the machine is told of a run, as src/twin/linux/machine/main.cc reads it."""
-    loaded = models.load(model)
-    if options.settings:
-        loaded = loaded.overridden(options.settings)
+def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str, _PlanValue]:
+    """Return the plan of a run.
+
+    src/twin/linux/machine/main.cc reads its keys.
+    """
+    loaded = models.load_model(model).overridden(options.settings)
     _check(options)
     size_bytes = options.file_system_bytes
-    if size_bytes is not None and not _LEAST_FILE_SYSTEM <= size_bytes <= loaded.size_bytes:
+    if size_bytes is not None and not _MIN_FILE_SYSTEM_BYTES <= size_bytes <= loaded.size_bytes:
         raise TwinError(
-            f"--fs-size: {size_bytes} bytes cannot be. Give 1 MiB or more, and no more than the drive has:"
-            f" {loaded.size_bytes} bytes."
+            f"--fs-size: {size_bytes} bytes is not valid. Give 1 MiB or more, and not more than the capacity of the"
+            f" drive: {loaded.size_bytes} bytes."
         )
-    kernel = _kernel(options)
-    words = _command(command)
-    folder = options.state or Path(state.default_state(str(loaded.path)))
+    kernel = _kernel_path(options)
+    words = _guest_command(command)
+    folder = options.state or Path(state.default_state_folder(str(loaded.path)))
     folder.mkdir(parents=True, exist_ok=True)
+    modules = sorted(map(str, _DEBIAN_MODULES.glob(_DRIVE_MODULE)))
     is_root = os.geteuid() == 0
     user, group = (_NOBODY, _NOBODY) if is_root else (os.geteuid(), os.getegid())
     return {
         "kernel": kernel.absolute(),
         "real_time": int(options.real_time),
-        "init": state.built("twin_linux_init"),
-        "library": state.built("libtwin_linux_kernel.so"),
+        "init": state.installed_file("twin_linux_init"),
+        "library": state.installed_file("libtwin_linux_kernel.so"),
         "model": loaded.text,
         "settings": folder.absolute(),
         "image": options.keep.absolute() if options.keep else "",
         "folder": options.folder.resolve() if options.folder else "",
-        "interval_ns": recorded.interval_ns(options.interval),
-        "interval_bytes": recorded.interval_bytes(options.interval_bytes),
+        "interval_ns": options.interval_ns,
+        "interval_bytes": options.interval_bytes,
         "seed": options.seed,
         "memory_bytes": options.memory_bytes,
         "queue_depth": options.queue_depth,
@@ -183,7 +203,7 @@ def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, _To
         "guest.drop_caches": int(options.drop_caches),
         "guest.dirty_bytes": int(_DIRTY_SHARE * options.memory_bytes),
         "guest.dirty_background_bytes": int(_DIRTY_BACKGROUND_SHARE * options.memory_bytes),
-        "guest.module": _modules(kernel) if options.real_time else [],
+        "guest.module": modules if options.real_time and kernel == _DEBIAN_KERNEL else [],
         "guest.setting": _queue_settings(loaded, options),
         "guest.mkfs": _mkfs(options),
         "guest.environment": [f"{name}={value}" for name, value in _environment(options).items()],
@@ -191,102 +211,110 @@ def _plan(model: str, command: Sequence[str], options: Options) -> dict[str, _To
     }
 
 
-def _kernel(options: Options) -> Path:
-    """Return the kernel's path. Raises TwinError where it is not there."""
-    kernel = options.kernel or (_DEBIANS_KERNEL if options.real_time else _KERNEL)
+def _kernel_path(options: LinuxOptions) -> Path:
+    """Return the path of the kernel.
+
+    Raises:
+        TwinError: The kernel is not installed.
+    """
+    kernel = options.kernel or (_DEBIAN_KERNEL if options.real_time else _KERNEL)
     if kernel.is_file():
         return kernel
     if options.real_time:
-        raise TwinError(f"{kernel}: no kernel there. Debian's package has it: apt-get install user-mode-linux")
-    raise TwinError(
-        f"{kernel}: no kernel there. `./reproduce.sh linux` builds it, once: some minutes, and it says which packages"
-        " it needs."
-    )
+        raise TwinError(f"{kernel}: no kernel there. Install Debian's package: apt-get install user-mode-linux")
+    raise TwinError(f"{kernel}: no kernel there. Build it once with `./reproduce.sh linux`, which takes some minutes.")
 
 
-def _modules(kernel: Path) -> list[str]:
-    """Return what a kernel without time travel has to load to find the drive."""
-    return [] if kernel != _DEBIANS_KERNEL else [str(path) for path in sorted(_DEBIANS_MODULES.glob(_DRIVE_MODULE))]
-
-
-def _check(options: Options) -> None:
-    """Raise TwinError for options that cannot be."""
-    if options.memory_bytes < _LEAST_MEMORY:
-        raise TwinError(f"--memory: {options.memory_bytes} bytes are too little to boot. Give 64 MiB or more.")
-    if options.queue_depth not in _QUEUE_DEPTHS:
+def _check(options: LinuxOptions) -> None:
+    """Raise TwinError for options that are not valid or contradict each other."""
+    if options.memory_bytes < _MIN_MEMORY_BYTES:
+        raise TwinError(f"--memory: {options.memory_bytes} bytes are too few to boot. Give 64 MiB or more.")
+    if not 1 <= options.queue_depth <= _MAX_QUEUE_DEPTH:
+        raise TwinError(f"--queue-depth: {options.queue_depth} is not valid. Valid: 1 to {_MAX_QUEUE_DEPTH}.")
+    only_with_file_system = (options.mkfs_options, options.mount_options, options.file_system_bytes)
+    if options.file_system == NO_FILE_SYSTEM and any(only_with_file_system):
         raise TwinError(
-            f"--queue-depth: {options.queue_depth} cannot be. Valid is {_QUEUE_DEPTHS[0]} to {_QUEUE_DEPTHS[-1]}."
+            "--fs none creates and mounts nothing: leave out --mkfs-options, --mount-options and --fs-size."
         )
-    of_file_system = (options.mkfs_options, options.mount_options, options.file_system_bytes)
-    if options.file_system == NO_FILE_SYSTEM and any(of_file_system):
-        raise TwinError("--fs none makes and mounts nothing: leave out --mkfs-options, --mount-options and --fs-size.")
     for setting in options.queue:
         if not _QUEUE_SETTING.fullmatch(setting):
             raise TwinError(
-                f"--queue {setting}: is no NAME=VALUE. Give a file of /sys/block/vda/queue and what to write there,"
-                " such as wbt_lat_usec=0."
+                f"--queue {setting}: not of the form NAME=VALUE. Give the name of a file in /sys/block/vda/queue and"
+                " its new content, such as wbt_lat_usec=0."
             )
     if options.trace_all and options.trace is None:
-        raise TwinError("--trace-all is about the trace: give --trace, too.")
+        raise TwinError("--trace-all has no effect without --trace. Give --trace too.")
     if options.keep is not None and os.path.lexists(options.keep):
-        raise TwinError(f"--keep {options.keep}: is there already. Give a file that is not, or remove it.")
+        raise TwinError(f"--keep {options.keep}: the file exists. Give another name, or remove the file.")
     if options.folder is not None and not options.folder.is_dir():
-        raise TwinError(f"--folder {options.folder}: no such folder. Make it first.")
+        raise TwinError(f"--folder {options.folder}: no such folder. Create it first.")
     for path in filter(None, (options.trace, options.counters)):
-        recorded.check_path(path)
+        recorded.check_table_path(path)
 
 
 class CommandError(IoPatternsError):
-    """The command is not there, or cannot be run."""
+    """The command does not exist or is not executable."""
 
     exit_status = 127
 
 
-def _command(command: Sequence[str]) -> list[str]:
-    """Return the command as the guest runs it. Raises TwinError for what cannot be served, CommandError."""
-    words = [word.replace("{drive}", DRIVE).replace("{folder}", FOLDER) for word in command]
+def _guest_command(command: Sequence[str]) -> list[str]:
+    """Return the command as the guest runs it.
+
+    Paths are absolute, and fio uses virtual time.
+
+    Raises:
+        TwinError: The command is not supported in virtual time.
+        CommandError: The command does not exist.
+    """
+    words = [word.replace("{drive}", GUEST_DRIVE).replace("{folder}", GUEST_FOLDER) for word in command]
     if any("\0" in word for word in words):
-        raise TwinError("no word of a command can hold a zero byte.")
+        raise TwinError("the words of a command must not contain a zero byte.")
     program = shutil.which(words[0]) or shutil.which(words[0], path=_PATH)
     if program is None:
-        raise CommandError(f"{words[0]}: no such program, or it may not be run")
+        raise CommandError(f"{words[0]}: no such program, or it is not executable")
     words[0] = str(Path(program).absolute())
     if Path(program).name != "fio":
         return words
     _check_fio(words[1:])
-    # fio starts on the drive's file system; its job files lie where it was called
+    # fio starts in the file system of the drive, but relative paths of job files refer to the current folder
     rest = [str(Path(word).absolute()) if not word.startswith("-") and Path(word).is_file() else word for word in words]
     clock = [] if any("clocksource" in word for word in words) else ["--clocksource=clock_gettime"]
     return [words[0], *clock, *rest[1:]]
 
 
 def _check_fio(words: Sequence[str]) -> None:
-    """Raise TwinError for what would never end, or would read another clock than the guest's."""
-    request = Request(words, children.environment())
-    for section in request.sections:
+    """Raise TwinError for options of fio that do not work in virtual time."""
+    for section in FioCommandLine(words, subprocess_env.child_environment()).sections:
         for option, value in section.options:
+            # getopt accepts abbreviations; shorter ones are ambiguous
             if len(option) > len("sqthread") and "sqthread_poll".startswith(option) and value != "0":
                 raise TwinError(
-                    f"{option} cannot be served: a kernel thread that polls without pause stands still in virtual time."
-                    " Leave it out."
+                    f"{option} is not supported: virtual time does not advance while a kernel thread polls without"
+                    " pause. Leave it out."
                 )
             if option == "clocksource" and value == "cpu":
                 raise TwinError(
-                    "clocksource=cpu cannot be served: it reads the host's processor. Use clocksource=clock_gettime."
+                    "clocksource=cpu is not supported: it reads the host's processor. Use clocksource=clock_gettime."
                 )
 
 
-def _environment(options: Options) -> dict[str, str]:
-    home = "/mnt/tmp" if options.file_system == NO_FILE_SYSTEM else MOUNT
-    fixed = {"PATH": _PATH, "HOME": home, "TMPDIR": "/mnt/tmp", "TERM": "dumb", "TWIN_DRIVE": DRIVE}
-    return children.environment({}) | fixed
+def _environment(options: LinuxOptions) -> dict[str, str]:
+    """Return the environment of the command in the guest."""
+    home = "/mnt/tmp" if options.file_system == NO_FILE_SYSTEM else GUEST_MOUNT
+    fixed = {"PATH": _PATH, "HOME": home, "TMPDIR": "/mnt/tmp", "TERM": "dumb", "TWIN_DRIVE": GUEST_DRIVE}
+    return subprocess_env.child_environment({}) | fixed
 
 
-def _mkfs(options: Options) -> list[str]:
-    """Return the program that makes the file system, with its options. Raises TwinError where it is not installed."""
+def _mkfs(options: LinuxOptions) -> list[str]:
+    """Return the command that creates the file system; empty for no file system.
+
+    Raises:
+        TwinError: The program is not installed, or --mkfs-options has an open quotation.
+    """
     if options.file_system == NO_FILE_SYSTEM:
         return []
-    (program, *fixed), package = MKFS[options.file_system]
+    (program, *fixed), package = MKFS_PROGRAMS[options.file_system]
     path = shutil.which(program, path=_PATH)
     if path is None:
         raise TwinError(f"--fs {options.file_system} needs {program}: apt-get install {package}")
@@ -294,61 +322,55 @@ def _mkfs(options: Options) -> list[str]:
         given = shlex.split(options.mkfs_options)
     except ValueError as error:
         raise TwinError(f"--mkfs-options: {error}") from None
-    return [path, *fixed, *given, *_sized(options)]
+    return [path, *fixed, *given, *_mkfs_drive(options)]
 
 
-def _sized(options: Options) -> list[str]:
-    """Return the drive as mkfs takes it, with the size of the file system where one is asked for."""
+def _mkfs_drive(options: LinuxOptions) -> list[str]:
+    """Return the arguments of mkfs for the drive and for a given size."""
     size_bytes = options.file_system_bytes
     if size_bytes is None:
-        return [DRIVE]
+        return [GUEST_DRIVE]
     if options.file_system == "xfs":
-        return ["-d", f"size={size_bytes}", DRIVE]
+        return ["-d", f"size={size_bytes}", GUEST_DRIVE]
     if options.file_system == "btrfs":
-        return ["--byte-count", str(size_bytes), DRIVE]
-    # ext2 to ext4 take KiB, f2fs sectors
-    return [DRIVE, str(size_bytes // _SECTOR_BYTES) if options.file_system == "f2fs" else f"{size_bytes >> 10}k"]
+        return ["--byte-count", str(size_bytes), GUEST_DRIVE]
+    # mkfs of ext2 to ext4 expects KiB, mkfs of f2fs sectors
+    return [GUEST_DRIVE, str(size_bytes // _SECTOR_BYTES) if options.file_system == "f2fs" else f"{size_bytes >> 10}k"]
 
 
-def _queue_settings(model: models.Model, options: Options) -> list[str]:
-    """Return what the guest writes into /sys/block/vda/queue, so that its block layer is as the model's."""
-    scheduler = options.scheduler or schedulers.of_today(str(model.values["host.scheduler"]))
+def _queue_settings(model: models.Model, options: LinuxOptions) -> list[str]:
+    """Return the settings for /sys/block/vda/queue in the guest.
+
+    They make the guest's block layer equal to the block layer of the model.
+    """
+    scheduler = options.scheduler or schedulers.modern_equivalent(str(model.values["host.scheduler"]))
     settings = [f"scheduler={scheduler}", f"rotational={int(model.kind == 'hard_disk')}"]
     if scheduler != "none":
-        settings.append(f"nr_requests={min(int(model.number('host.nr_requests')), _MOST_SCHEDULED)}")
+        settings.append(f"nr_requests={min(int(model.number('host.nr_requests')), _MAX_NR_REQUESTS)}")
     kib = int(model.number("host.max_request")) >> 10
-    settings.append(f"max_sectors_kb={min(max(4, kib), _MOST_REQUEST_KIB)}")
+    settings.append(f"max_sectors_kb={min(max(4, kib), _MAX_REQUEST_KIB)}")
     return [*settings, *options.queue]
 
 
 @contextmanager
-def _outputs(options: Options) -> Iterator[Mapping[str, IO[bytes]]]:
-    """Give files in memory, by the plan's names; what the machine has written there is then put where it is wanted."""
-    wanted = {"trace": options.trace, "counters": options.counters}
-    files = {
-        name: os.fdopen(os.memfd_create(f"twin-{name}"), "w+b") for name, path in wanted.items() if path is not None
-    }
-    try:
+def _outputs(options: LinuxOptions) -> Iterator[Mapping[str, IO[bytes]]]:
+    """Yield files in memory for the trace and the counters, by key of the plan.
+
+    On exit, their content is written to the output files.
+    """
+    paths = {"trace": options.trace, "counters": options.counters}
+    wanted = {name: path for name, path in paths.items() if path is not None}
+    with ExitStack() as stack:
+        files = {name: stack.enter_context(os.fdopen(os.memfd_create(f"twin-{name}"), "w+b")) for name in wanted}
         yield files
-        for name, file in files.items():
-            path = wanted[name]
-            assert path is not None
-            source = Path(f"/proc/self/fd/{file.fileno()}")
+        for name, path in wanted.items():
+            source = Path(f"/proc/self/fd/{files[name].fileno()}")
             path.parent.mkdir(parents=True, exist_ok=True)
             if name == "counters":
-                recorded.convert(source, path)
+                recorded.convert_counters(source, path)
             elif path.suffix == ".csv":
                 shutil.copyfile(source, path)
             else:
-                from iopatterns.twin import traces  # pandas with it, which no other run needs
+                from iopatterns.twin import traces  # imports pandas, which takes long
 
-                traces.convert(source, path, may_be_empty=True)
-    finally:
-        for file in files.values():
-            file.close()
-
-
-def main(model: str, command: Sequence[str], options: Options) -> None:
-    """Run the command and end this process with its status."""
-    sys.stdout.flush()
-    sys.exit(run(model, command, options).returncode)
+                traces.convert_trace(source, path, may_be_empty=True)

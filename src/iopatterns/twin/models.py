@@ -1,4 +1,4 @@
-"""Models of drives: the files in data/twins, checked against what the simulated drive declares."""
+"""Read, check and write models of simulated drives (data/twins/*.yaml)."""
 
 import hashlib
 import re
@@ -14,19 +14,17 @@ import yaml
 
 from iopatterns import _twin
 from iopatterns.base import yaml_schema
-from iopatterns.base.yaml_schema import nearest
+from iopatterns.base.yaml_schema import did_you_mean
 from iopatterns.twin.error import TwinError
-from iopatterns.twin.state import find_model, models_folder
+from iopatterns.twin.state import model_file_path, models_folder
 
-__all__ = ["Model", "format_value", "load", "names", "nearest", "write"]
+_PROVENANCES = ("datasheet", "fitted", "assumed")
+_BEHAVIOURS = ("changeable", "fixed", "refused", "ignored")
+_TRANSPORTS = ("sas", "sata", "nvme")
 
-PROVENANCES = ("datasheet", "fitted", "assumed")
-BEHAVIOURS = ("changeable", "fixed", "refused", "ignored")
-TRANSPORTS = ("sas", "sata", "nvme")
+ParameterValue = int | float | bool | str
 
-Value = int | float | bool | str
-
-# Units that a value may be written in, by the unit that the simulated drive counts in.
+# Units accepted in a model file, by the unit in which the simulated drive counts
 _UNITS = {
     "ns": {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9},
     "bytes": {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -34,8 +32,8 @@ _UNITS = {
     "bytes/s": {"B/s": 1, "kB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9},
 }
 _EXAMPLES = {"ns": "72 us", "bytes": "16 KiB", "bytes/s": "868 MB/s"}
-# Those that format_value() writes, the largest that gives a short number first.
-_WRITTEN = {
+# Units that format_number() tries, in this order
+_WRITTEN_UNITS = {
     "ns": ("s", "ms", "us", "ns"),
     "bytes": ("TiB", "GiB", "MiB", "KiB", "B"),
     "bytes/s": ("GB/s", "MB/s", "B/s"),
@@ -44,12 +42,22 @@ _WRITTEN = {
 
 @dataclass(frozen=True)
 class Model:
-    """A drive, checked.
+    """A model of a drive whose parameters have been checked.
 
-    ``values`` has each parameter by ``group.name``: nanoseconds, bytes, bytes per second or counts as int, ratios as
-    float, switches as bool, choices as str. ``sources`` has for each of them (provenance, source in words).
-    ``mode_page`` has for each field of the caching page (value, behaviour). ``fit`` is the file's own record of a fit.
-    ``chosen_for`` has the published statements, as ``study/id``, of those that were chosen with some in view.
+    Attributes:
+        name: Name of the file without its suffix.
+        path: Path of the model file.
+        description: Description of the drive for people.
+        kind: ``ssd`` or ``hard_disk``.
+        identity: What the drive reports about itself in SCSI commands, such as vendor and serial number.
+        values: Each parameter by ``group.name``: times in nanoseconds, sizes in bytes, rates in bytes per second and
+            counts as int, ratios as float, switches as bool, choices as str.
+        sources: Provenance (``datasheet``, ``fitted`` or ``assumed``) and source of each parameter.
+        mode_page: Value and behaviour of each field of the caching mode page.
+        savable: Whether the drive can save its mode page.
+        fit: The fit that the file records; empty if the model was not fitted.
+        chosen_for: Ids (``study/id``) of the published statements for which a parameter was chosen, by parameter.
+            Parameters that were not chosen for a statement are missing.
     """
 
     name: str
@@ -57,7 +65,7 @@ class Model:
     description: str
     kind: str
     identity: Mapping[str, Any]
-    values: Mapping[str, Value]
+    values: Mapping[str, ParameterValue]
     sources: Mapping[str, tuple[str, str]]
     mode_page: Mapping[str, tuple[int, str]]
     savable: bool
@@ -66,12 +74,12 @@ class Model:
 
     @property
     def size_bytes(self) -> int:
-        """What the drive holds, in bytes."""
+        """Capacity of the drive in bytes."""
         return int(self.values["capacity.size"])
 
     @property
     def text(self) -> str:
-        """The form that the simulated drive reads: a line ``key value`` each."""
+        """The model in the form that the simulated drive reads: lines of ``key value``."""
         lines = [f"kind {self.kind}"]
         lines += [f"identity.{key} {self.identity[key]}" for key in sorted(self.identity)]
         lines += [f"{name} {int(value) if isinstance(value, bool) else value}" for name, value in self.values.items()]
@@ -81,39 +89,56 @@ class Model:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that can change what the drive does; comments, sources and names of files are not in it."""
+        """SHA-256 of everything that can change the drive's behaviour.
+
+        Comments, sources and file names do not change the digest.
+        """
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def number(self, name: str) -> float:
-        """Return a parameter that is a number. Raises TwinError for one that is none."""
+        """Return the value of a numeric parameter.
+
+        Raises:
+            TwinError: The parameter is a switch or a choice.
+        """
         value = self.values[name]
         if isinstance(value, (bool, str)):
-            raise TwinError(f"{self.name}: '{name}' is no number")
+            raise TwinError(f"{self.name}: '{name}' is not a number")
         return value
 
-    def replaced(self, values: Mapping[str, Value]) -> "Model":
-        """Return the same drive with other values of some parameters."""
+    def replaced(self, values: Mapping[str, ParameterValue]) -> "Model":
+        """Return a copy of the model with other values, which are not checked."""
         return replace(self, values={**self.values, **values})
 
     def overridden(self, settings: Iterable[str]) -> "Model":
-        """Return the same drive with parameters as in ``group.name=value``, the value as in a model file.
+        """Return a copy of the model with the parameters given on a command line.
 
-        Raises TwinError for an unknown parameter or a value out of its range.
+        Args:
+            settings: Parameters as ``group.name=value``, the value as in a model file.
+
+        Raises:
+            TwinError: A parameter does not exist, a value is out of range, or the values contradict each other.
         """
-        return self.with_values(settings_of(settings), "--set")
+        return self.with_values(parse_settings(settings), "--set")
 
     def with_values(self, given: Mapping[str, Any], place: str) -> "Model":
-        """Return the same drive with other values of some parameters, by ``group.name``, written as in a model file.
+        """Return a copy of the model with other values of some parameters.
 
-        Raises TwinError that begins with ``place`` for an unknown parameter, a value out of its range, or values that
-        together make no drive.
+        Args:
+            given: Values by ``group.name``, as in a model file.
+            place: Where the values come from, as the error message begins with it.
+
+        Raises:
+            TwinError: A parameter does not exist, a value is out of range, or the values contradict each other.
         """
-        changed: dict[str, Value] = {}
+        if not given:
+            return self
+        changed: dict[str, ParameterValue] = {}
         for name, value in given.items():
             if name not in self.values:
-                raise TwinError(f"{place} {name}: {self.name} has no such parameter.{nearest(name, self.values)}")
+                raise TwinError(f"{place} {name}: {self.name} has no such parameter.{did_you_mean(name, self.values)}")
             try:
-                changed[name] = read_value(declared()[name], value)
+                changed[name] = parse_value(declared_parameters()[name], value)
             except ValueError as error:
                 raise TwinError(f"{place} {name}: {error}") from None
         model = self.replaced(changed)
@@ -121,33 +146,37 @@ class Model:
         return model
 
 
-def settings_of(settings: Iterable[str]) -> dict[str, Any]:
-    """Return parameters given as ``group.name=value``, the value as in a model file. Raises TwinError."""
-    given = {}
+def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
+    """Return the values of parameters given as ``group.name=value`` (option --set).
+
+    The values are parsed as YAML, as in a model file, but not checked.
+
+    Raises:
+        TwinError: A setting has no equals sign.
+    """
+    given: dict[str, Any] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals:
             raise TwinError(f"--set {setting}: needs the form group.name=value, such as flash.read_time=60us")
-        given[name] = _plain(text)
+        try:
+            given[name] = yaml.safe_load(text)
+        except yaml.YAMLError:
+            given[name] = text
     return given
 
 
-def _plain(text: str) -> Any:
-    """Return what YAML makes of a value given on the command line."""
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
-
-
 @cache
-def declared() -> "dict[str, _twin.Parameter]":
-    """Return what the simulated drive declares of each parameter, by ``group.name``."""
+def declared_parameters() -> "dict[str, _twin.Parameter]":
+    """Return unit, range and meaning of each parameter by ``group.name``.
+
+    The C++ code of the simulated drive declares the parameters.
+    """
     return {f"{each['group']}.{each['name']}": each for each in _twin.parameters()}
 
 
-def hint(parameter: "_twin.Parameter") -> str:
-    """Return in words what a parameter's value may be."""
+def valid_values_text(parameter: "_twin.Parameter") -> str:
+    """Return a description of a parameter's valid values, such as ``on or off``."""
     match parameter["kind"]:
         case "toggle":
             return "on or off"
@@ -161,9 +190,17 @@ def hint(parameter: "_twin.Parameter") -> str:
     return f"a {'whole number' if unit == 'count' else 'value with its unit'} from {low} to {high}{example}"
 
 
-def read_value(parameter: "_twin.Parameter", value: Any) -> Value:
-    """Return a value of a model file as the simulated drive counts. Raises ValueError with what is valid."""
-    problem = f"{value!r} is not valid. Expected: {hint(parameter)}."
+def parse_value(parameter: "_twin.Parameter", value: Any) -> ParameterValue:
+    """Return the value of a parameter, converted to the unit of the simulated drive.
+
+    Args:
+        parameter: Declaration of the parameter.
+        value: The value as parsed from a model file, such as ``72 us``.
+
+    Raises:
+        ValueError: The value is not valid. The message describes the valid values.
+    """
+    problem = f"{value!r} is not valid. Expected: {valid_values_text(parameter)}."
     match parameter["kind"]:
         case "toggle":
             if not isinstance(value, bool):
@@ -171,22 +208,21 @@ def read_value(parameter: "_twin.Parameter", value: Any) -> Value:
             return value
         case "choice":
             if value not in parameter["choices"]:
-                raise ValueError(
-                    f"{value!r} is not valid.{nearest(str(value), parameter['choices'])} Expected: {hint(parameter)}."
-                )
+                guess = did_you_mean(str(value), parameter["choices"])
+                raise ValueError(problem.replace(" Expected:", f"{guess} Expected:"))
             return str(value)
         case "ratio":
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise ValueError(problem)
             number: float = float(value)
         case _:
-            number = _read_number(parameter["unit"], value, problem)
+            number = _parse_number(parameter["unit"], value, problem)
     if not parameter["minimum"] <= number <= parameter["maximum"]:
         raise ValueError(problem)
     return number
 
 
-def _read_number(unit: str, value: Any, problem: str) -> int:
+def _parse_number(unit: str, value: Any, problem: str) -> int:
     if unit == "count":
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(problem)
@@ -201,24 +237,34 @@ def _read_number(unit: str, value: Any, problem: str) -> int:
     except InvalidOperation:
         raise ValueError(problem) from None
     if number != int(number):
-        raise ValueError(f"{value!r} is no whole number of {unit}")
+        raise ValueError(f"{value!r} is not a whole number of {unit}")
     return int(number)
 
 
 def format_number(unit: str, value: float) -> str:
-    """Return a number with its unit, exactly and as short as may be: 72000 ns is ``72 us``."""
+    """Return the exact number in its shortest unit: ``72 us`` for 72000 ns.
+
+    Args:
+        unit: Unit of the value: ``ns``, ``bytes``, ``bytes/s`` or ``count``.
+        value: The number.
+    """
     if unit == "count" or value == 0:
         return f"{value:g}" if isinstance(value, float) else str(value)
-    for name in _WRITTEN[unit]:
+    for name in _WRITTEN_UNITS[unit]:
         number = (Decimal(int(value)) / _UNITS[unit][name]).normalize()
         if number >= 1 and len(str(number)) <= 8 and number.as_tuple().exponent >= -6:  # type: ignore[operator]
             return f"{number:f} {name}"
-    return f"{int(value)} {_WRITTEN[unit][-1]}"
+    return f"{int(value)} {_WRITTEN_UNITS[unit][-1]}"
 
 
-def format_value(name: str, value: Value) -> str:
-    """Return a parameter's value as a model file has it."""
-    parameter = declared()[name]
+def format_value(name: str, value: ParameterValue) -> str:
+    """Return the value of a parameter as written in a model file, such as ``72 us``.
+
+    Args:
+        name: The parameter as ``group.name``.
+        value: The value in the unit of the simulated drive.
+    """
+    parameter = declared_parameters()[name]
     if parameter["kind"] == "toggle":
         return "on" if value else "off"
     if parameter["kind"] == "number":
@@ -229,42 +275,48 @@ def format_value(name: str, value: Value) -> str:
 
 @cache
 def _schema(kind: str, mapping: str) -> dict[str, Any]:
-    """Return the closed schema of a model file of this kind."""
+    """Return the JSON Schema of model files.
+
+    Args:
+        kind: ``ssd`` or ``hard_disk``.
+        mapping: Mapping of the flash translation layer (``page``, …), which decides what parameters an SSD has.
+    """
     text = {"type": "string", "minLength": 1, "x-hint": "words"}
     sourced = {
-        "provenance": {"enum": list(PROVENANCES), "x-hint": f"one of {', '.join(PROVENANCES)}"},
+        "provenance": {"enum": list(_PROVENANCES), "x-hint": f"one of {', '.join(_PROVENANCES)}"},
         "source": {**text, "x-hint": "where the value comes from, in words"},
     }
     statement = {
         "type": "string",
         "pattern": r"^[a-z0-9][a-z0-9_-]*/[a-z0-9*][a-z0-9.*-]*$",
-        "x-hint": "study/id of a published claim or value, such as my-study/table-1; * stands for any letters",
+        "x-hint": "study/id of a published claim or value, such as my-study/table-1; * matches any characters",
     }
     chosen = {"type": "array", "minItems": 1, "items": statement, "x-hint": "a list such as [my-study/table-1]"}
     groups: dict[str, Any] = {}
     wanted = list(_twin.groups(kind, mapping))
-    for name, parameter in declared().items():
+    for name, parameter in declared_parameters().items():
         group, short = name.split(".")
         if group in wanted:
-            value = {"value": {"x-hint": hint(parameter)}, **sourced}
+            value = {"value": {"x-hint": valid_values_text(parameter)}, **sourced}
             groups.setdefault(group, {})[short] = _closed(value, chosen_for=chosen)
     whole = {"type": "integer", "minimum": 0, "x-hint": "a whole number"}
-    plain = {**text, "pattern": r"^[ -~]*$"}  # what INQUIRY can carry, and no line of its own in `text`
-    identity = {
-        "vendor": {**plain, "maxLength": 8, "x-hint": "at most 8 characters of ASCII"},
-        "product": {**plain, "maxLength": 16, "x-hint": "at most 16 characters of ASCII"},
-        "revision": {**plain, "maxLength": 4, "x-hint": "at most 4 characters of ASCII, in quotes"},
-        "serial": {**plain, "maxLength": 20, "x-hint": "at most 20 characters of ASCII, in quotes"},
+    plain = {**text, "pattern": r"^[ -~]*$"}  # INQUIRY data are ASCII, and a line break would corrupt Model.text
+    lengths = {"vendor": 8, "product": 16, "revision": 4, "serial": 20}
+    identity: dict[str, Any] = {
+        **{
+            name: {**plain, "maxLength": length, "x-hint": f"at most {length} characters of ASCII, in quotes"}
+            for name, length in lengths.items()
+        },
         "naa": {"type": "string", "pattern": "^[0-9a-f]{16}$", "x-hint": "16 hexadecimal digits, in quotes"},
-        "rotation_rpm": {**whole, "minimum": 1, "maximum": 65534, "x-hint": "1 for an SSD, or turns in a minute"},
+        "rotation_rpm": {**whole, "minimum": 1, "maximum": 65534, "x-hint": "1 for an SSD, or rotations per minute"},
         "form_factor": {**whole, "maximum": 5, "x-hint": "the code of SBC-3: 2 is 3.5 inches, 3 is 2.5 inches"},
-        "transport": {"enum": list(TRANSPORTS), "x-hint": f"one of {', '.join(TRANSPORTS)}"},
+        "transport": {"enum": list(_TRANSPORTS), "x-hint": f"one of {', '.join(_TRANSPORTS)}"},
     }
     page = {
         name: _closed(
             {
                 "value": {**whole, "maximum": 2**width - 1, "x-hint": f"a whole number from 0 to {2**width - 1}"},
-                "behaviour": {"enum": list(BEHAVIOURS), "x-hint": f"one of {', '.join(BEHAVIOURS)}"},
+                "behaviour": {"enum": list(_BEHAVIOURS), "x-hint": f"one of {', '.join(_BEHAVIOURS)}"},
                 **sourced,
             },
             chosen_for=chosen,
@@ -303,38 +355,51 @@ def _closed(properties: dict[str, Any], **optional: Any) -> dict[str, Any]:
     }
 
 
-def names(folder: Path | None = None) -> list[str]:
-    """Return the names of the models that there are, sorted."""
-    folder = folder or Path(models_folder())
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+def list_models(folder: Path | None = None) -> list[str]:
+    """Return the sorted names of the models in a folder, by default data/twins."""
+    return sorted(path.stem for path in (folder or Path(models_folder())).glob("*.yaml"))
 
 
-def locate(name: str | Path) -> Path:
-    """Return the file of the model of that name, or of that path. Raises TwinError when there is none."""
-    path = Path(find_model(str(name)))
+def find_model_file(name: str | Path) -> Path:
+    """Return the path of a model's file.
+
+    Args:
+        name: Name of a model in data/twins, or path of a model file.
+
+    Raises:
+        TwinError: The file does not exist. The message suggests a similar name.
+    """
+    path = Path(model_file_path(str(name)))
     if not path.is_file():
-        there = names(path.parent)
+        known = list_models(path.parent)
         raise TwinError(
-            f"{_shown(path)}: no such model.{nearest(path.stem, there)} There: {', '.join(there) or 'none'}."
+            f"{_relative_text(path)}: no such model.{did_you_mean(path.stem, known)} There:"
+            f" {', '.join(known) or 'none'}."
         )
     return path
 
 
-def load(name: str | Path) -> Model:
-    """Return the model of that name in data/twins, or of the file at a path.
+def load_model(name: str | Path) -> Model:
+    """Read and check a model; return it.
 
-    Raises TwinError with every mistake of the file, one a line: file, key, what is wrong, what is valid. A file that
-    has not changed since it was last read is not read again.
+    The result is cached until the file changes.
+
+    Args:
+        name: Name of a model in data/twins, or path of a model file.
+
+    Raises:
+        TwinError: The file does not exist or has mistakes. The message has one line for each mistake, with file, key,
+            problem and valid values.
     """
-    path = locate(name)
+    path = find_model_file(name)
     state = path.stat()
     version = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-    return _loaded(path, _shown(path), version)
+    return _load_cached(path, _relative_text(path), version)
 
 
 @lru_cache(maxsize=32)
-def _loaded(path: Path, shown: str, _version: tuple[int, ...]) -> Model:
-    """Read and check a model's file; ``shown`` is its path in messages."""
+def _load_cached(path: Path, shown: str, _version: tuple[int, ...]) -> Model:
+    """Read and check a model file; ``shown`` is its path in messages."""
     try:
         content = yaml_schema.read_yaml(path.parent, path.name)
     except yaml_schema.ConfigError as error:
@@ -348,45 +413,51 @@ def _loaded(path: Path, shown: str, _version: tuple[int, ...]) -> Model:
             mapping = "page"
     problems = []
     try:
-        yaml_schema.check(shown, content, _schema(kind, mapping))
+        yaml_schema.require_valid(shown, content, _schema(kind, mapping))
     except yaml_schema.ConfigError as error:
         problems = str(error).split("\n")
-    values, wrong = _read_values(content)
+    values, wrong = _parse_values(content)
     problems += [f"{shown}: parameters.{line}" for line in wrong]
     if problems:
         raise TwinError("\n".join(problems))
-    model = _read(path, content, values)
+    model = _build_model(path, content, values)
     _check_switches(shown, model)
     _check_drive(shown, model)
     return model
 
 
-def _shown(path: Path) -> str:
-    """Return a path as messages have it: from the present folder where it lies below that."""
+def _relative_text(path: Path) -> str:
+    """Return a path for messages.
+
+    The path is relative to the current folder if it is below that folder.
+    """
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
         return str(path)
 
 
-def _read_values(content: Any) -> tuple[dict[str, Value], list[str]]:
-    """Return the parameters that read well, and a line for each that does not; what is missing, the schema says."""
-    values: dict[str, Value] = {}
+def _parse_values(content: Any) -> tuple[dict[str, ParameterValue], list[str]]:
+    """Return the valid parameters of a model file, and a line per invalid one.
+
+    Missing parameters are skipped: checking the schema reports them.
+    """
+    values: dict[str, ParameterValue] = {}
     problems = []
-    for name, parameter in declared().items():
+    for name, parameter in declared_parameters().items():
         group, short = name.split(".")
         try:
             value = content["parameters"][group][short]["value"]
         except (KeyError, TypeError, IndexError):
             continue
         try:
-            values[name] = read_value(parameter, value)
+            values[name] = parse_value(parameter, value)
         except ValueError as error:
             problems.append(f"{name}: {error}")
     return values, problems
 
 
-def _read(path: Path, content: Mapping[str, Any], values: Mapping[str, Value]) -> Model:
+def _build_model(path: Path, content: Mapping[str, Any], values: Mapping[str, ParameterValue]) -> Model:
     entries = {}
     for name in values:
         group, short = name.split(".")
@@ -408,7 +479,8 @@ def _read(path: Path, content: Mapping[str, Any], values: Mapping[str, Value]) -
     )
 
 
-# Switches that a drive has twice: as a parameter and as a bit of the mode page, which is 1 when the switch is so.
+# Bits of the mode page that are also parameters: the parameter of an SSD, the parameter of a hard disk, and the value
+# of the parameter if the bit is 1
 _SWITCHES = {
     "WCE": ("write_buffer.enabled", "disk.write_cache_enabled", True),
     "RCD": ("read_cache.enabled", "disk.read_cache", False),
@@ -417,21 +489,21 @@ _SWITCHES = {
 
 
 def _check_switches(shown: str, model: Model) -> None:
-    """Raise TwinError for a switch of which parameter and mode page say different things."""
+    """Raise TwinError if a parameter contradicts a bit of the mode page."""
     problems = []
-    for bit, (of_ssd, of_disk, one_means) in _SWITCHES.items():
-        name = of_ssd if model.kind == "ssd" else of_disk
-        if bit in model.mode_page and model.values[name] != (model.mode_page[bit][0] == one_means):
+    for bit, (ssd_name, disk_name, value_of_one) in _SWITCHES.items():
+        name = ssd_name if model.kind == "ssd" else disk_name
+        if bit in model.mode_page and model.values[name] != (model.mode_page[bit][0] == value_of_one):
             problems.append(
-                f"{shown}: mode_page.{bit}.value: {model.mode_page[bit][0]} does not go with parameters.{name}:"
-                f" {format_value(name, model.values[name])}. Say the same in both."
+                f"{shown}: mode_page.{bit}.value: {model.mode_page[bit][0]} contradicts parameters.{name}:"
+                f" {format_value(name, model.values[name])}. Change one of them."
             )
     if problems:
         raise TwinError("\n".join(problems))
 
 
 def _check_drive(shown: str, model: Model) -> None:
-    """Raise TwinError unless the values together make a drive."""
+    """Raise TwinError if a simulated drive cannot be built from the values."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             _twin.check(model.text, folder)
@@ -439,17 +511,25 @@ def _check_drive(shown: str, model: Model) -> None:
             raise TwinError(f"{shown}: parameters.{error}") from None
 
 
-def write(model: Model, path: Path, moved: Mapping[str, Value], source: str, fit: Mapping[str, Any]) -> None:
-    """Write a model file: the model's own, ``moved`` as values fitted to ``source``, and ``fit`` as their record.
+def write_fitted_model(
+    model: Model, path: Path, moved: Mapping[str, ParameterValue], source: str, fit: Mapping[str, Any]
+) -> None:
+    """Write a copy of a model's file with fitted parameters and a record of the fit.
 
-    Comments and order of the model's file are kept. Raises TwinError where the file does not have a parameter on a line
-    of its own.
+    Comments and the order of the original file are kept.
+
+    Args:
+        model: The model whose file is copied.
+        path: The file to write.
+        moved: The fitted parameters, by ``group.name``.
+        source: Source of the fitted values, as written beside each of them.
+        fit: The new ``fit`` section, see `fitting.fit_record`.
+
+    Raises:
+        TwinError: The original file does not have a fitted parameter on a line of its own.
     """
-    lines = model.path.read_text(encoding="utf-8").splitlines()
-    begin = next((number for number, line in enumerate(lines) if line.startswith("fit:")), len(lines))
-    lines = lines[:begin]
-    while lines and not lines[-1].strip():
-        lines.pop()
+    text = re.split(r"^fit:", model.path.read_text(encoding="utf-8"), maxsplit=1, flags=re.MULTILINE)[0]
+    lines = text.rstrip().splitlines()
     for name, value in moved.items():
         _replace_line(lines, model, name, format_value(name, value), source)
     record = yaml.safe_dump({"fit": dict(fit)}, sort_keys=False, allow_unicode=True, width=1000)
@@ -458,7 +538,8 @@ def write(model: Model, path: Path, moved: Mapping[str, Value], source: str, fit
 
 
 def _replace_line(lines: list[str], model: Model, name: str, value: str, source: str) -> None:
-    # not by ruamel.yaml, which would be a second reader of YAML with rules of its own for what is text or a number
+    """Replace the line of a parameter in the lines of a model file."""
+    # not by ruamel.yaml, whose rules for text and numbers differ from the rules of the reader
     group, short = name.split(".")
     inside = False
     for number, line in enumerate(lines):
@@ -466,17 +547,17 @@ def _replace_line(lines: list[str], model: Model, name: str, value: str, source:
             inside = line.startswith(f"  {group}:")
         if inside and line.startswith(f"    {short}: {{"):
             text = yaml.safe_dump(source, width=10_000, default_style='"').strip()
-            # a fit gives the value, and takes nothing from what the parameter was chosen for
+            # a fitted value still serves the statements for which the parameter was chosen
             chosen = f", chosen_for: [{', '.join(model.chosen_for[name])}]" if name in model.chosen_for else ""
             lines[number] = f"    {short}: {{value: {value}, provenance: fitted, source: {text}{chosen}}}"
             return
-    raise TwinError(f"{model.path}: '{name}' does not stand on a line of its own, and cannot be replaced")
+    raise TwinError(f"{model.path}: cannot replace '{name}': put it on one line, as {short}: {{value: …}}")
 
 
-def describe(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
-    """Return a row for each parameter: name, value with unit, provenance, source, what it is.
+def parameter_rows(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
+    """Return name, value, provenance, source and meaning of each parameter.
 
-    The source names the published statements that the value was chosen for, if any.
+    The source includes the published statements for which the value was chosen, if any.
     """
 
     def origin(name: str) -> tuple[str, str]:
@@ -485,7 +566,7 @@ def describe(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
         return provenance, f"{source}; chosen for {', '.join(chosen)}" if chosen else source
 
     rows = [
-        (name, format_value(name, value), *origin(name), declared()[name]["text"])
+        (name, format_value(name, value), *origin(name), declared_parameters()[name]["text"])
         for name, value in model.values.items()
     ]
     for name, (value, behaviour) in model.mode_page.items():

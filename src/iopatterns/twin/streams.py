@@ -1,12 +1,12 @@
-"""Synthetic streams of requests, made as fio's jobs make theirs: what is replayed on a twin without fio."""
+"""Synthetic streams of requests, as fio makes them, for replays without fio."""
 
 import numpy as np
 
-Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
+RequestColumns = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def requests(
-    numbers: np.random.Generator,
+def synthetic_requests(
+    generator: np.random.Generator,
     count: int,
     *,
     bs_bytes: int,
@@ -14,20 +14,29 @@ def requests(
     at_random: bool,
     read_share: float,
     numjobs: int = 1,
-) -> Columns:
-    """Return ``count`` requests as a replay takes them: operation (uint8), offset_bytes and size_bytes (uint64).
+) -> RequestColumns:
+    """Return synthetic requests: operations, offsets and sizes.
 
-    All are of ``bs_bytes`` and lie in the first ``region_bytes`` of the drive. At random, each is anywhere in it; else
-    each of ``numjobs`` jobs goes through a part of its own, one request of each job in turn. ``read_share`` of them, by
-    chance, are reads. The region must hold a request for each job.
+    Args:
+        generator: Source of the random offsets and operations.
+        count: Number of requests.
+        bs_bytes: Size of each request.
+        region_bytes: Size of the accessed region, which begins at offset 0. It must hold one request per job.
+        at_random: Whether offsets are uniformly random. If not, each job reads or writes its own part of the region
+            sequentially, and the jobs take turns.
+        read_share: Probability that a request is a read; all others are writes.
+        numjobs: Number of jobs that access the region sequentially.
+
+    Returns:
+        Arrays of type uint8 (0: read, 1: write), uint64 and uint64.
     """
     region = region_bytes // bs_bytes
     if at_random:
-        blocks = numbers.integers(0, region, count, dtype=np.uint64)
+        blocks = generator.integers(0, region, count, dtype=np.uint64)
     else:
         part = region // numjobs
         step = np.arange(count, dtype=np.uint64)
         jobs = np.uint64(numjobs)
         blocks = step % jobs * np.uint64(part) + step // jobs % np.uint64(part)
-    operation = (numbers.random(count) >= read_share).astype(np.uint8)
+    operation = (generator.random(count) >= read_share).astype(np.uint8)
     return operation, blocks * np.uint64(bs_bytes), np.full(count, bs_bytes, dtype=np.uint64)

@@ -1,1 +1,4 @@
-"""What the Snakefile calls: the plan of a run, notebooks executed, the report typeset, the run summed up."""
+"""Code that the Snakefile calls.
+
+It plans and starts a run, executes notebooks, typesets the report, and summarises the results.
+"""

@@ -1,6 +1,6 @@
-"""The runs of an ablation: what claims are computed of, measured with one mechanism off.
+"""Measure the cells of claims with a mechanism switched off.
 
-They stand apart from what judges them: a scorecard reads the record of an ablation, and rests on nothing that measures.
+This module is separate from `ablation`, so that the rule that judges claims does not depend on modules that measure.
 """
 
 import functools
@@ -12,36 +12,40 @@ from typing import Any
 from iopatterns.analysis import collect
 from iopatterns.base import files
 from iopatterns.configuration import config, grid
-from iopatterns.measuring.cell import interruptible, measure
+from iopatterns.measuring.cell import interruptible, measure_cell
 from iopatterns.raw import tuning_steps
 from iopatterns.workflow import ablation
 
 
-def run(root: Path, name: str, overrides: Mapping[str, Any], output: Path) -> None:
-    """Measure what claims are computed of with one mechanism off, and write what was measured.
+def measure_without_mechanism(root: Path, name: str, overrides: Mapping[str, Any], output: Path) -> None:
+    """Measure the cells of the claims of all studies with one mechanism switched off.
 
-    ``name``: one of `ablation.runs`. ``output`` is a folder: for each study <study>.parquet and <study>.tuning.json, as
-    those in results/measurements. The raw files are deleted. ``overrides``: as ``config.load`` takes them.
+    Args:
+        root: The project's folder.
+        name: The name of the run, see `ablation.ablation_runs_by_name`.
+        overrides: Values that replace keys of config/config.yaml, as for `config.load_config`.
+        output: The folder for the results, which is emptied first: ``<study>.parquet`` and ``<study>.tuning.json``, in
+            the form of results/measurements. The raw files are deleted at the end.
     """
-    conf = ablation.simulated(config.load(root, overrides))
-    if name != ablation.NOTHING:
-        mechanism = next(each for each in ablation.mechanisms(conf) if each.slug == name)
-        conf = mechanism.without(conf)
+    conf = ablation.simulated_drives_only(config.load_config(root, overrides))
+    if name != ablation.BASELINE_RUN:
+        mechanism = next(each for each in ablation.load_mechanisms(conf) if each.slug == name)
+        conf = mechanism.switched_off_in(conf)
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    for study in ablation.studies(conf):
-        wanted = ablation.cells_of_claims(conf, study)
+    for study in ablation.studies_with_claims(conf):
+        wanted = ablation.cells_used_by_claims(conf, study)
         if not wanted:
             continue
         raws: list[Path] = []
         with interruptible():
             for cell in wanted:
                 folder = output / "raw" / cell.folder
-                of_cell = [folder / f"{execution}.json" for execution in grid.execution_names(ablation.EXECUTIONS)]
-                measure(root, cell.specification, of_cell)
-                raws += of_cell
+                cell_raws = [folder / f"{name}.json" for name in grid.repetition_names(ablation.ABLATION_REPETITIONS)]
+                measure_cell(root, cell.specification, cell_raws)
+                raws += cell_raws
         experiments = {cell.folder: cell.experiments for cell in wanted}
-        table = collect.measurements(raws, experiments)
-        files.write(output / f"{study}.parquet", functools.partial(table.to_parquet, index=False))
-        tuning_steps.write_records(output / f"{study}.tuning.json", collect.tuned(raws, experiments))
+        table = collect.measurement_table(raws, experiments)
+        files.write_atomically(output / f"{study}.parquet", functools.partial(table.to_parquet, index=False))
+        tuning_steps.write_tuning_records(output / f"{study}.tuning.json", collect.tuning_records(raws, experiments))
     shutil.rmtree(output / "raw", ignore_errors=True)

@@ -1,27 +1,37 @@
-"""Batches: the cells that one job of the workflow measures."""
+"""Batches: the cells that one job of the workflow measures.
+
+A cell is one configuration: a drive, its settings and a workload.
+"""
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from iopatterns.configuration import grid, kinds
-from iopatterns.raw.cells import canonical
+from iopatterns.raw.cells import canonical_json
 from iopatterns.workflow import forecast
 from iopatterns.workflow.planned_cells import Cells
 
-# What a job measures: enough that its own start weighs little, little enough that several cores share a run evenly. Its
-# command line must fit into what the kernel takes for one word (MAX_ARG_STRLEN, 128 KiB)
+# A batch should take long in comparison with the start of its job, and be short enough for several cores to share a run
+# evenly. Its command line must be shorter than the kernel's limit for one word (MAX_ARG_STRLEN, 128 KiB).
 _BATCH_S, _BATCH_CHARACTERS = 8.0, 90_000
-# A cluster ends a job that exceeds its time limit. The limit is _JOB_START_S, for starting Snakemake twice and waiting
-# for a drive that is in use, and _JOB_SLACK times what the job's cells are estimated to take.
+# The time limit of a cluster's job is _JOB_SLACK times the estimate for its cells, plus _JOB_START_S for starting
+# Snakemake twice and waiting for a drive that is in use.
 _JOB_START_S, _JOB_SLACK = 600.0, 4.0
-# A lower limit of the rate at which a drive takes data, for the time in which it is filled
+# A lower limit of the write rate of a drive, for the time in which the drive is filled
 _SLOWEST_WRITE_BYTES_PER_S = 2e7
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Cells of a study on one drive that one job measures in turn; `name` is the name of the job's rule."""
+    """Cells of a study on one drive that one job measures in turn.
+
+    Attributes:
+        name: The name of the job's rule.
+        drive: The name of the drive.
+        study: The name of the study.
+        cells: The cells, in the order in which they are measured.
+    """
 
     name: str
     drive: str
@@ -29,11 +39,11 @@ class Batch:
     cells: tuple[grid.Cell, ...]
 
 
-def of_study(cells: Cells, study: str) -> list[Batch]:
-    """Return the batches of a study, on the drives that are measured.
+def study_batches(cells: Cells, study: str) -> list[Batch]:
+    """Return the batches of a study on all drives that are not archives.
 
-    The configuration alone decides which cells share a batch, and not what is measured already: a job that starts on
-    another host must find the same batches. A drive whose cells take long has one cell in each batch.
+    A cell that takes long has a batch of its own. The batches depend on the configuration only, and not on existing raw
+    files, because a job that starts on another host must compute the same batches.
     """
     found: list[list[grid.Cell]] = []
     room_s, room_characters, drive = 0.0, 0, ""
@@ -41,8 +51,8 @@ def of_study(cells: Cells, study: str) -> list[Batch]:
         if kinds.is_archived(cells.config.drives[cell.drive]):
             continue
         seconds = _measuring_s(cells, [cell])
-        # two bytes for what quoting adds, and the blank between
-        words = [canonical(cell.specification), *cells.raw_files([cell])]
+        # each word takes three more bytes: two quotes and a blank
+        words = [canonical_json(cell.specification), *cells.raw_files([cell])]
         characters = sum(len(word) + 3 for word in words)
         if cell.drive != drive or seconds > room_s or characters > room_characters:
             found.append([])
@@ -55,32 +65,35 @@ def of_study(cells: Cells, study: str) -> list[Batch]:
     ]
 
 
-def by_name(cells: Cells) -> dict[str, Batch]:
+def batches_by_name(cells: Cells) -> dict[str, Batch]:
     """Return the batches of all studies by name."""
-    return {batch.name: batch for study in cells.studies for batch in of_study(cells, study)}
+    return {batch.name: batch for study in cells.studies for batch in study_batches(cells, study)}
 
 
 def time_limit_min(cells: Cells, batch: Batch, attempt: int) -> int:
-    """Return the minutes that a job of a cluster may take for a batch, more with each attempt."""
+    """Return the time limit in minutes of a cluster's job for a batch.
+
+    The limit grows with the number of the attempt.
+    """
     seconds = _measuring_s(cells, batch.cells) + forecast.preconditioning_s(cells, batch.drive)
-    if kinds.is_real(cells.config.drives[batch.drive]):  # it may have to be filled before
+    if kinds.is_real(cells.config.drives[batch.drive]):  # the drive may have to be filled first
         seconds += cells.config.file_size_bytes / _SLOWEST_WRITE_BYTES_PER_S
     return math.ceil(attempt * (_JOB_START_S + _JOB_SLACK * seconds) / 60)
 
 
 def recorded_traces(batch: Batch) -> list[str]:
-    """Return the traces that the cells of a batch replay and that this run records."""
+    """Return the traces that a batch replays and that this run records."""
     replays = (cell.specification.get("replay") for cell in batch.cells)
     return list(dict.fromkeys(replay["trace"] for replay in replays if replay and "made_of" in replay))
 
 
 def specification_options(cells: Iterable[grid.Cell]) -> list[str]:
-    """Return the options by which the measuring command gets the specifications of some cells."""
-    return [f"--specification={canonical(cell.specification)}" for cell in cells]
+    """Return options of `iopatterns measure` with the specification of each cell."""
+    return [f"--specification={canonical_json(cell.specification)}" for cell in cells]
 
 
 def job_message(cells: Cells, of_job: Iterable[grid.Cell]) -> str:
-    """Return the message of a job: a line for each of its cells that lacks a raw file."""
+    """Return a message with a line for each cell with missing raw files."""
     of_job = list(of_job)
     lines = [f"Measuring {cell.study} on {cell.drive}: {cell.name}" for cell in cells.unfinished(of_job)]
     return "\n".join(lines) or f"Checking that {len(of_job)} cells are complete"

@@ -1,4 +1,8 @@
-"""Records the traces that a study replays: its workloads in a real kernel on a twin (`snakemake --cores 1 capture`)."""
+"""Record the traces that studies replay (`snakemake --cores 1 capture`).
+
+The workloads of a study run in a real Linux kernel, in a guest system whose disk is a simulated drive (twin). The trace
+has the requests to this drive.
+"""
 
 import hashlib
 import json
@@ -12,20 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iopatterns.base import children, files, yaml_schema
+from iopatterns.base import files, subprocess_env, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, drive_entries, kinds
 from iopatterns.twin import linux, models, traces
 from iopatterns.twin.traces import parquet
 from iopatterns.workflow import process_replays
 
-WORKLOADS = "data/workloads"
-SHIPPED = "data/traces"
-MADE = "results/traces"
-PROVENANCE = "provenance.json"
+WORKLOADS_FOLDER = "data/workloads"
+SHIPPED_TRACES = "data/traces"
+RECORDED_TRACES = "results/traces"
+PROVENANCE_FILE = "provenance.json"
 _FILE = "recordings.yaml"
 _KERNEL = ".linux/linux"
-# Kernel and drive are as old as the machine's calendar has it (src/twin/linux/machine/main.cc)
+# The guest's time of day when virtual time begins (src/twin/linux/machine/main.cc)
 _TIME_OF_DAY_NS = 1_767_225_600 * 10**9
 _MARK = re.compile(r"^phase (\S+) (\d+)$", re.MULTILINE)
 _WALL_LIMIT_S = 3600
@@ -33,16 +37,25 @@ _COPIED = ("*.fio", "*.sh")
 
 
 class CaptureError(IoPatternsError):
-    """A trace could not be recorded; the message says which, and holds the guest's own words."""
+    """A trace could not be recorded; the message has the output of the guest."""
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
-class Recording:
-    """What is recorded under a ``name`` on a simulated drive.
+class TraceRecording:
+    """The recording of a trace on a simulated drive.
 
-    That is shell lines by phase, at one level, or processes of a trace that are replayed.
+    It runs shell commands in phases, or replays processes.
+
+    Attributes:
+        study: The name of the study.
+        name: The name of the recording, and of the file of its trace.
+        drive: The name of the simulated drive.
+        options: Options of `linux.LinuxOptions`.
+        phases: A shell command for each phase, by the name of the phase; empty for a replay.
+        level: The value of the varied environment variable, by its name; empty if nothing is varied.
+        replay: The processes to replay; None for shell commands.
     """
 
     study: str
@@ -54,47 +67,54 @@ class Recording:
     replay: process_replays.ProcessReplay | None = None
 
     def script(self) -> str:
-        """Return what the guest's shell is given: each phase, told by the guest's clock before it begins."""
+        """Return the shell script that runs in the guest.
+
+        It prints the guest's time at the start of each phase.
+        """
         if self.replay is not None:
             return self.replay.script()
-        lines = [f"export JOBS={linux.FOLDER}", *(f"export {name}={level}" for name, level in self.level.items())]
+        lines = [f"export JOBS={linux.GUEST_FOLDER}", *(f"export {name}={level}" for name, level in self.level.items())]
         for name, line in self.phases.items():
             lines += [
                 f"echo phase {name} $(date +%s%N)",
-                f"{{ {line}; }} > {linux.FOLDER}/said 2>&1",
+                f"{{ {line}; }} > {linux.GUEST_FOLDER}/said 2>&1",
                 "sync",
                 "sleep 1",
             ]
         return "\n".join(["set -e", *lines, "echo phase end $(date +%s%N)"])
 
 
-def recordings(root: Path, study: str | None = None) -> list[Recording]:
-    """Return the recordings of a study, or of all that have any. Raises ConfigError."""
-    found = sorted((root / WORKLOADS).glob(f"*/{_FILE}"))
+def load_recordings(root: Path, study: str | None = None) -> list[TraceRecording]:
+    """Return the recordings of a study, or of all studies if `study` is None.
+
+    Raises:
+        ConfigError: A file of recordings cannot be read.
+    """
+    found = sorted((root / WORKLOADS_FOLDER).glob(f"*/{_FILE}"))
     return [each for path in found if study in {None, path.parent.name} for each in _of_study(root, path.parent.name)]
 
 
-def _of_study(root: Path, study: str) -> Iterator[Recording]:
-    content = yaml_schema.read_yaml(root, f"{WORKLOADS}/{study}/{_FILE}")
+def _of_study(root: Path, study: str) -> Iterator[TraceRecording]:
+    content = yaml_schema.read_yaml(root, f"{WORKLOADS_FOLDER}/{study}/{_FILE}")
     for group, body in content["recordings"].items():
         options = {**content["options"], **body.get("options", {})}
         for drive in body.get("drives", [body.get("drive")]):
-            # of one drive alone, its name says nothing
+            # a recording on several drives has the drive in its name
             ending = f"-{drive}" if "drives" in body else ""
             if "processes" in body:
                 for name, replay in _replays(group, body["processes"]):
-                    yield Recording(study, f"{name}{ending}", drive, options, {}, {}, replay)
+                    yield TraceRecording(study, f"{name}{ending}", drive, options, {}, {}, replay)
                 continue
             ((variable, levels),) = body.get("vary", {"": [""]}).items()
             for level in levels:
                 name = f"{group}-{level}" if level else group
-                yield Recording(
+                yield TraceRecording(
                     study, f"{name}{ending}", drive, options, body["phases"], {variable: level} if variable else {}
                 )
 
 
 def _replays(group: str, processes: Mapping[str, Any]) -> Iterator[tuple[str, process_replays.ProcessReplay]]:
-    """Yield what is replayed of each workload, with the name of its recording."""
+    """Yield the replay of each workload with the name of its recording."""
     for workload in processes["of"]:
         if "one_by_one" in processes:
             replay = process_replays.ProcessReplay.one_by_one(workload, processes["one_by_one"])
@@ -103,67 +123,81 @@ def _replays(group: str, processes: Mapping[str, Any]) -> Iterator[tuple[str, pr
         yield f"{group}-{workload.lower()}", replay
 
 
-def planned(root: Path, studies: Iterable[str]) -> dict[str, config.Recording]:
-    """Return the recordings of some studies that are yet to be made, by the paths of the shipped traces of that name.
+def planned_recordings(root: Path, studies: Iterable[str]) -> dict[str, config.PlannedRecording]:
+    """Return the recordings of some studies, by the shipped trace they replace.
 
-    Raises CaptureError where there is no kernel to make them in.
+    Raises:
+        CaptureError: The kernel for recording has not been built.
     """
     kernel = root / _KERNEL
     if not kernel.is_file():
         raise CaptureError(
-            f"{config.CONFIG_FILE}: live: there is no kernel to record in ({_KERNEL}). Build it with `./reproduce.sh"
-            " linux`, or set live to false: then the traces that are shipped are replayed."
+            f"{config.CONFIG_FILE}: live: recording requires a kernel in {_KERNEL}. Build it with `./reproduce.sh"
+            " linux`, or set live to false to replay the shipped traces."
         )
     kernel_sha256 = files.sha256(kernel)
-    drives = drive_entries.read(root).entries
+    drives = drive_entries.read_drive_entries(root).entries
     found = {}
     for study in studies:
-        folder = root / WORKLOADS / study
+        folder = root / WORKLOADS_FOLDER / study
         if not (folder / _FILE).exists():
             continue
         sums = {path.name: files.sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
-        of_study = recordings(root, study)
+        of_study = load_recordings(root, study)
         machine = [kernel_sha256, _programs(of_study)]
         for each in of_study:
             entry = drives[each.drive]
-            twin = [models.load(entry["model"]).digest, entry.get("set", {})] if kinds.is_simulated(entry) else []
-            of = [each.name, each.options, each.script(), sums, *twin, *machine]
-            made_of = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()
-            made = config.Recording(f"{MADE}/{study}/{each.name}.parquet", made_of)
-            found[f"{SHIPPED}/{study}/{each.name}.parquet"] = made
+            twin = [models.load_model(entry["model"]).digest, entry.get("set", {})] if kinds.is_simulated(entry) else []
+            inputs = [each.name, each.options, each.script(), sums, *twin, *machine]
+            digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+            recording = config.PlannedRecording(f"{RECORDED_TRACES}/{study}/{each.name}.parquet", digest)
+            found[f"{SHIPPED_TRACES}/{study}/{each.name}.parquet"] = recording
     return found
 
 
-def made_of(conf: config.Config, study: str, name: str) -> str:
-    """Return the SHA-256 of all that a recording of this run is made of; nothing where none is asked for."""
-    found = conf.recordings.get(f"{SHIPPED}/{study}/{name}.parquet")
+def recording_digest(conf: config.Config, study: str, name: str) -> str:
+    """Return the SHA-256 of everything that a recording depends on.
+
+    The result is empty if this run does not record the trace.
+    """
+    found = conf.recordings.get(f"{SHIPPED_TRACES}/{study}/{name}.parquet")
     return found.made_of if found else ""
 
 
 def workload_files(root: Path, study: str) -> list[str]:
-    """Return the files that say what is recorded for a study."""
-    folder = f"{WORKLOADS}/{study}"
+    """Return the paths of the files that describe the recordings of a study."""
+    folder = f"{WORKLOADS_FOLDER}/{study}"
     return sorted(f"{folder}/{path.name}" for path in (root / folder).iterdir() if path.suffix != ".md")
 
 
-def record(root: Path, study: str, name: str, output: Path) -> None:
-    """Record a trace to ``output``, Parquet of our own form with the phases in its metadata. Raises CaptureError."""
-    recording = next(each for each in recordings(root, study) if each.name == name)
-    entry = drive_entries.read(root).entries[recording.drive]
+def record_trace(root: Path, study: str, name: str, output: Path) -> None:
+    """Record a trace in the project's Parquet form, with phases in its metadata.
+
+    Args:
+        root: The project's folder.
+        study: The name of the study.
+        name: The name of the recording.
+        output: The Parquet file to write.
+
+    Raises:
+        CaptureError: The drive is not simulated, or the script failed in the guest.
+    """
+    recording = next(each for each in load_recordings(root, study) if each.name == name)
+    entry = drive_entries.read_drive_entries(root).entries[recording.drive]
     if not kinds.is_simulated(entry):
-        raise CaptureError(f"{study}/{name}: {recording.drive} is no twin")
+        raise CaptureError(f"{study}/{name}: {recording.drive} is not a simulated drive")
     with tempfile.TemporaryDirectory(prefix="capture-") as temporary:
         folder, trace = Path(temporary) / "jobs", Path(temporary) / "trace.csv"
         folder.mkdir(mode=0o777)
-        folder.chmod(0o777)  # whoever runs this, the guest's user is to write what fio says
+        folder.chmod(0o777)  # the guest's user writes fio's output here, whichever user runs this
         Path(temporary).chmod(0o755)
         for pattern in _COPIED:
-            for path in (root / WORKLOADS / study).glob(pattern):
+            for path in (root / WORKLOADS_FOLDER / study).glob(pattern):
                 shutil.copy(path, folder)
                 (folder / path.name).chmod(0o644)
         if recording.replay is not None:
             recording.replay.write(folder)
-        options = linux.Options(
+        options = linux.LinuxOptions(
             **recording.options,
             trace=trace,
             folder=folder,
@@ -172,35 +206,41 @@ def record(root: Path, study: str, name: str, output: Path) -> None:
             wall_limit_s=_WALL_LIMIT_S,
             kernel=root / _KERNEL,
         )
-        done = linux.run(
+        done = linux.run_in_linux(
             entry["model"], ["sh", "-c", recording.script()], options, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         if done.returncode:
             said = (folder / "said").read_text(errors="replace") if (folder / "said").exists() else ""
-            words = "\n".join(filter(None, (said.strip(), done.stderr.decode(errors="replace").strip())))
-            raise CaptureError(f"{study}/{name}: not recorded, exit status {done.returncode}: {words[-2000:]}")
+            texts = "\n".join(filter(None, (said.strip(), done.stderr.decode(errors="replace").strip())))
+            raise CaptureError(f"{study}/{name}: not recorded, exit status {done.returncode}: {texts[-2000:]}")
         marks = {phase: int(at) - _TIME_OF_DAY_NS for phase, at in _MARK.findall(done.stdout.decode())}
-        write(trace, output, marks)
+        write_shipped_trace(trace, output, marks)
 
 
-def write(trace: Path, output: Path, marks: Mapping[str, int]) -> None:
-    """Write a trace of `twin linux` as it is shipped; ``marks``: where each phase begins on the guest's clock.
+def write_shipped_trace(trace: Path, output: Path, marks: Mapping[str, int]) -> None:
+    """Convert a trace of `twin linux` into the form in which traces are shipped.
 
-    ``trace`` is CSV, which has the guest's time; as Parquet it would have that from its first request.
+    Args:
+        trace: The trace as CSV, which has the guest's time. As Parquet, it would have the time since its first request.
+        output: The Parquet file to write.
+        marks: The guest's time in nanoseconds at the start of each phase.
     """
-    import pandas as pd  # the plan of a run, which names the recordings, can do without
+    import pandas as pd  # not needed to plan a run
 
     start_ns = int(pd.read_csv(trace, usecols=["time_ns"], nrows=1)["time_ns"].iloc[0])
     phases = {name: max(0, at - start_ns) for name, at in marks.items()}
     pieces = traces.read_pieces(trace)
-    files.write(output, lambda temporary: parquet.write(temporary, pieces, "twin linux", phases))
+    files.write_atomically(output, lambda temporary: parquet.write_requests(temporary, pieces, "twin linux", phases))
 
 
-def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
-    """Return how the traces of a study came about: kernel, programs, what was run, and their SHA-256 sums."""
+def recording_provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
+    """Return the provenance of a study's traces.
+
+    It has kernel and programs, and the script, processes, phases, number of requests and SHA-256 of each trace.
+    """
     built = (root / ".linux/linux.txt").read_text(encoding="utf-8").splitlines()
-    traced = {path.stem: path for path in made}
-    found = recordings(root, study)
+    recorded = {path.stem: path for path in made}
+    found = load_recordings(root, study)
     return {
         "kernel": dict(line.rsplit(" ", 1) if "sha256" in line else line.split(" ", 1) for line in built),
         "programs": _programs(found),
@@ -209,20 +249,20 @@ def provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
                 "drive": each.drive,
                 "options": dict(each.options),
                 "script": each.script().splitlines(),
-                **({} if each.replay is None else {"processes": each.replay.told()}),
-                "requests": sum(len(piece) for piece in traces.read_pieces(traced[each.name])),
-                "phases_ns": parquet.phases(traced[each.name]),
-                "sha256": files.sha256(traced[each.name]),
+                **({} if each.replay is None else {"processes": each.replay.description()}),
+                "requests": sum(len(piece) for piece in traces.read_pieces(recorded[each.name])),
+                "phases_ns": parquet.read_phases(recorded[each.name]),
+                "sha256": files.sha256(recorded[each.name]),
             }
             for each in found
         },
     }
 
 
-def _programs(of: Iterable[Recording]) -> dict[str, str]:
-    """Return the versions of the programs that some recordings rest on."""
-    file_systems = {each.options["file_system"] for each in of} - {linux.NO_FILE_SYSTEM}
-    makers = {linux.MKFS[file_system][0][0] for file_system in file_systems}
+def _programs(recordings: Iterable[TraceRecording]) -> dict[str, str]:
+    """Return the versions of the programs that some recordings run."""
+    file_systems = {each.options["file_system"] for each in recordings} - {linux.NO_FILE_SYSTEM}
+    makers = {linux.MKFS_PROGRAMS[file_system][0][0] for file_system in file_systems}
     return {"fio": _version("fio", "--version"), **{name: _version(name, "-V") for name in sorted(makers)}}
 
 
@@ -231,24 +271,29 @@ def _version(program: str, option: str) -> str:
     if path is None:
         return "not installed"
     done = subprocess.run(
-        [path, option], capture_output=True, text=True, check=False, env=children.environment(os.environ)
+        [path, option], capture_output=True, text=True, check=False, env=subprocess_env.child_environment(os.environ)
     )
     return (done.stdout + done.stderr).splitlines()[0].strip()
 
 
-def compare(root: Path, made: Mapping[str, Any], study: str) -> tuple[bool, str]:
-    """Return whether what was recorded is what is shipped, and a line that says so."""
-    path = root / SHIPPED / study / PROVENANCE
+def compare_with_shipped(root: Path, made: Mapping[str, Any], study: str) -> tuple[bool, str]:
+    """Return whether recorded traces are the shipped ones, and a line about it.
+
+    Args:
+        root: The project's folder.
+        made: The provenance of the recorded traces.
+        study: The name of the study.
+    """
+    path = root / SHIPPED_TRACES / study / PROVENANCE_FILE
     if not path.exists():
-        return False, f"{study}: no traces are shipped. Copy {MADE}/{study} to {SHIPPED}/{study} to ship these."
+        copy = f"copy {RECORDED_TRACES}/{study} to {SHIPPED_TRACES}/{study}"
+        return False, f"{study}: no traces are shipped. To ship the recorded traces, {copy}."
     shipped = json.loads(path.read_text(encoding="utf-8"))
     known, found = shipped["traces"], made["traces"]
     different = [name for name in sorted({*known, *found}) if known.get(name) != found.get(name)]
     if not different:
-        return True, f"{study}: {len(found)} traces, identical to those in {SHIPPED}/{study}"
+        return True, f"{study}: {len(found)} traces, identical to those in {SHIPPED_TRACES}/{study}"
     others = [key for key in ("kernel", "programs") if shipped[key] != made[key]]
-    why = f" ({' and '.join(others)} are others than those in {path.relative_to(root)})" if others else ""
-    return (
-        False,
-        f"{study}: {len(different)} of {len(found)} traces differ from those shipped{why}: {', '.join(different)}",
-    )
+    why = f" ({' and '.join(others)} differ from {path.relative_to(root)})" if others else ""
+    count = f"{len(different)} of {len(found)} traces"
+    return False, f"{study}: {count} differ from the shipped traces{why}: {', '.join(different)}"

@@ -1,4 +1,4 @@
-"""The Snakefile's entry: it loads the cells of a run, and turns errors into messages and an exit status."""
+"""Entry points of the Snakefile: load and check the project, report errors."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,13 +12,13 @@ from iopatterns.configuration import sources
 from iopatterns.workflow import drive_resources, planned_cells
 from iopatterns.workflow.run_log import RunLog
 
-# What Snakemake takes for syntax of its own in the path of a rule's file
+# Characters that Snakemake interprets in the path of a rule's file
 _UNUSABLE = {"{": "braces", "}": "braces", "\n": "a line break"}
 
 
 @contextlib.contextmanager
 def errors_as_messages() -> Iterator[None]:
-    """End the process with the message and the exit status of an IoPatternsError that the context raises."""
+    """Turn an IoPatternsError in the context into a message and an exit status."""
     try:
         yield
     except IoPatternsError as error:
@@ -26,15 +26,19 @@ def errors_as_messages() -> Iterator[None]:
         raise SystemExit(error.exit_status) from None
 
 
-def load(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.Cells:
-    """Return the cells of a Snakemake workflow's project, after checks of its folder and its drives.
+def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.Cells:
+    """Check the project's folder and drives, and return the cells of the run.
+
+    Args:
+        workflow: Snakemake's object of the running workflow.
+        overrides: Values that replace keys of config/config.yaml.
 
     Raises:
         ConfigError: Snakemake cannot run in the folder, or the configuration is wrong.
     """
     root = Path(workflow.basedir)
     check_folder(root)
-    cells = planned_cells.load(root, overrides)
+    cells = planned_cells.load_cells(root, overrides)
     drive_resources.check_independence(cells.config)
     for handler in workflow.logger_manager.get_log_handlers():
         if isinstance(handler, RunLog):
@@ -43,7 +47,7 @@ def load(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.Cells:
 
 
 def check_folder(root: Path) -> None:
-    """Raise ConfigError for a project's folder in which Snakemake cannot run."""
+    """Raise ConfigError if Snakemake cannot run in the project's folder."""
     path = str(root.absolute())
     if root.resolve() != Path.cwd().resolve():
         raise ConfigError(f"{messages.printable(path)} is the project's folder. Run Snakemake there.")
@@ -56,13 +60,13 @@ def check_folder(root: Path) -> None:
 
 
 def require_sources(root: Path, inputs: Iterable[object]) -> None:
-    """Raise ConfigError unless each source among the input files of all rules can be used.
+    """Raise ConfigError unless all source files of the rules can be used.
 
-    A source is an input that no rule makes. Snakemake's own check does not suffice. If a source is missing and an
+    A source is an input that no rule makes. Snakemake's own check does not suffice: if a source is missing and an
     earlier run left the result made from it, Snakemake treats that result as a source. Snakemake then measures
     everything and analyses nothing.
     """
-    made = (f"{planned_cells.RAW}/", "results/")
+    made = (f"{planned_cells.RAW_FOLDER}/", "results/")
     wanted = [file for file in inputs if isinstance(file, str) and "{" not in file and not file.startswith(made)]
-    if problems := sources.problems(root, wanted):
-        raise ConfigError("\n".join(["Nothing is run: input files of the report cannot be used.", *problems]))
+    if problems := sources.file_problems(root, wanted):
+        raise ConfigError("\n".join(["Nothing was run, because input files of the report cannot be used.", *problems]))

@@ -1,4 +1,4 @@
-"""Estimates of what a run will measure: repetitions, seconds, and bytes written."""
+"""Forecast of a run: repetitions, duration, and bytes written on each drive."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,23 +7,30 @@ from pathlib import Path
 from iopatterns.base import units
 from iopatterns.configuration import grid, kinds
 from iopatterns.measuring import fio, machine
-from iopatterns.measuring.drives.precondition import MOST_ROUNDS
+from iopatterns.measuring.drives.precondition import MAX_ROUNDS
 from iopatterns.workflow import hosts
-from iopatterns.workflow.planned_cells import Cells, archives
+from iopatterns.workflow.planned_cells import Cells, archives_by_drive
 
-# Seconds for the start and end of fio on a real drive; seconds of a simulated drive for a repetition, and for a second
-# of virtual time
+# Duration in seconds: of starting and ending fio on a real drive; of a repetition on a simulated drive, and of
+# simulating a second of virtual time
 _FIO_START_STOP_S = 0.35
 _TWIN_START_STOP_S, _TWIN_S_PER_S = 0.02, 0.04
-# Duration of a step of analysis on two processors with its own start, and the time of a run between its jobs
+# Duration in seconds: of a step of analysis on two processors, including its start, and of a run between its jobs
 _STEP_S, _OVERHEAD_S = 5.0, 8.0
-# An upper limit of the rate at which a drive takes data, for the bytes written
+# An upper limit of the write rate of a drive, for the estimate of the bytes written
 _WRITE_RATE_BYTES_PER_S = 1e9
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is still to be measured on a drive. `written_bytes` is an upper limit."""
+    """The outstanding measurements on a drive.
+
+    Attributes:
+        drive: The name of the drive.
+        repetitions: The number of missing repetitions.
+        seconds: The estimated duration.
+        written_bytes: An upper limit of the bytes written; 0 for a simulated drive.
+    """
 
     drive: str
     repetitions: int
@@ -32,7 +39,7 @@ class Forecast:
 
 
 def measuring_s(cells: Cells, cell: grid.Cell, repetitions: int) -> float:
-    """Return about how many seconds a number of repetitions of a cell take."""
+    """Return the estimated duration in seconds of a number of repetitions of a cell."""
     if kinds.is_simulated(cells.config.drives[cell.drive]):
         return repetitions * _TWIN_START_STOP_S + _TWIN_S_PER_S * _io_s(cell, repetitions)
     starts = repetitions + bool(repetitions and cell.specification["warmup_ms"])
@@ -40,13 +47,13 @@ def measuring_s(cells: Cells, cell: grid.Cell, repetitions: int) -> float:
 
 
 def preconditioning_s(cells: Cells, drive: str) -> float:
-    """Return the most seconds for which a drive is preconditioned before its first measurement."""
-    is_long = kinds.of(cells.config.drives[drive]).is_preconditioned and cells.config.precondition == "steady"
-    return MOST_ROUNDS * cells.config.precondition_round_ms / 1000 if is_long else 0.0
+    """Return the longest time in seconds that preconditioning a drive takes."""
+    is_long = kinds.kind_of(cells.config.drives[drive]).is_preconditioned and cells.config.precondition == "steady"
+    return MAX_ROUNDS * cells.config.precondition_round_ms / 1000 if is_long else 0.0
 
 
-def of_drives(cells: Cells) -> list[Forecast]:
-    """Return a forecast for each drive that is measured, in the order of the configuration."""
+def drive_forecasts(cells: Cells) -> list[Forecast]:
+    """Return a forecast for each drive that is not an archive."""
     missing: dict[str, list[tuple[grid.Cell, int]]] = {
         drive: [] for drive, entry in cells.config.drives.items() if not kinds.is_archived(entry)
     }
@@ -56,14 +63,14 @@ def of_drives(cells: Cells) -> list[Forecast]:
     return [_of_drive(cells, drive, counts) for drive, counts in missing.items()]
 
 
-def text(cells: Cells) -> str:
-    """Return the lines that `snakemake plan` prints."""
-    lines, forecasts = [], of_drives(cells)
-    in_use = {cell.drive for cell in cells}
+def forecast_text(cells: Cells) -> str:
+    """Return the forecast as text, which `snakemake plan` prints."""
+    lines, forecasts = [], drive_forecasts(cells)
+    in_use, studies = {cell.drive for cell in cells}, ", ".join(cells.studies)
     for each in forecasts:
         entry = cells.config.drives[each.drive]
         if each.drive not in in_use:
-            lines.append(f"{each.drive}: named by no experiment of {', '.join(cells.studies)}: nothing to measure")
+            lines.append(f"{each.drive}: nothing to measure, because no experiment of {studies} names it")
             continue
         if not each.repetitions:
             continue
@@ -71,29 +78,27 @@ def text(cells: Cells) -> str:
         if each.written_bytes:
             line += f", at most {each.written_bytes / 1e9:.1f} GB written (at 1 GB/s){_wear(entry, each.written_bytes)}"
         lines.append(line + (", simulated: nothing is written" if kinds.is_simulated(entry) else ""))
-    lines += [
-        f"{drive}: measured elsewhere, out of {archive.path}" for drive, archive in archives(cells.config).items()
-    ]
+    lines += [f"{drive}: unpacked from {archive.path}" for drive, archive in archives_by_drive(cells.config).items()]
     if not any(each.repetitions for each in forecasts):
-        lines.append("Nothing is left to measure.")
-    lines += own_repetitions(cells)
+        lines.append("All measurements are complete.")
+    lines += own_repetitions_lines(cells)
     steps, together = _steps(cells), cells.config.independent_drives
     if steps:
         lines.append(f"Then {steps} steps of analysis and report, about {units.format_duration(_steps_s(steps))}.")
-    total = f"In all about {units.format_duration(run_s(cells, forecasts))}, one drive after the other"
+    total = f"Total: about {units.format_duration(run_s(cells, forecasts))} with one drive after the other"
     if len(together) > 1:
-        total += f"; less with --cores {len(together)}: {', '.join(together)} are measured at the same time then"
+        total += f"; less with --cores {len(together)}, which measures {', '.join(together)} at the same time"
     return "\n".join([*lines, f"{total}."])
 
 
-def own_repetitions(cells: Cells) -> list[str]:
-    """Return a line on the studies that set their number of repetitions; no line without such a study."""
+def own_repetitions_lines(cells: Cells) -> list[str]:
+    """Return a line about studies with their own number of repetitions, if any."""
     own = ", ".join(f"{study} {repetitions}" for study, repetitions in cells.own_repetitions().items())
     return [f"Repetitions of a cell: {cells.config.repetitions}; set by the study's file: {own}"] if own else []
 
 
 def run_s(cells: Cells, forecasts: Iterable[Forecast]) -> float:
-    """Return about how many seconds a run takes with its steps of analysis and report."""
+    """Return the estimated duration of a run in seconds, including analysis."""
     steps = _steps(cells)
     seconds = sum(each.seconds for each in forecasts)
     return seconds + _steps_s(steps) if seconds or steps else 0.0
@@ -105,7 +110,7 @@ def _of_drive(cells: Cells, drive: str, missing: Iterable[tuple[grid.Cell, int]]
     seconds = sum(measuring_s(cells, cell, count) for cell, count in counts)
     if not repetitions or kinds.is_simulated(conf.drives[drive]):
         return Forecast(drive, repetitions, seconds, 0)
-    kind, before_s = kinds.of(conf.drives[drive]), preconditioning_s(cells, drive)
+    kind, before_s = kinds.kind_of(conf.drives[drive]), preconditioning_s(cells, drive)
     writing_s = sum(_io_s(cell, count) for cell, count in counts if not fio.only_reads(cell.specification["fio"]))
     is_filled = kind.is_filled or (kind.is_preconditioned and conf.precondition != "none")
     written_bytes = int((writing_s + before_s) * _WRITE_RATE_BYTES_PER_S) + is_filled * conf.file_size_bytes
@@ -113,7 +118,7 @@ def _of_drive(cells: Cells, drive: str, missing: Iterable[tuple[grid.Cell, int]]
 
 
 def _io_s(cell: grid.Cell, repetitions: int) -> float:
-    """Return the seconds for which the workload of a cell runs, with its ramps and its warm-up."""
+    """Return how many seconds a workload runs, including ramp time and warm-up."""
     specification = cell.specification
     ramp_s, warm_up_s = specification["fio"].get("ramp_time", 0) / 1e6, specification["warmup_ms"] / 1000
     before_s = ramp_s + warm_up_s if repetitions and warm_up_s else 0.0
@@ -121,7 +126,10 @@ def _io_s(cell: grid.Cell, repetitions: int) -> float:
 
 
 def _steps(cells: Cells) -> int:
-    """Return the number of steps after measuring: two for each changed study, and two for the scorecard and report."""
+    """Return the number of steps after measuring.
+
+    There are two steps for each changed study, and one each for scorecard and report.
+    """
     results = cells.root / cells.config.results
     changed = [
         study
@@ -135,12 +143,15 @@ def _steps_s(steps: int) -> float:
     return _OVERHEAD_S + steps * _STEP_S
 
 
-def _wear(entry: kinds.Entry, written_bytes: int) -> str:
-    """Return the share of a disk's capacity that is written, for the end of a line; nothing for an unknown disk."""
-    if not (kinds.is_whole_disk(entry) and hosts.is_here(entry)):
+def _wear(entry: kinds.DriveEntry, written_bytes: int) -> str:
+    """Return the written share of a disk's capacity, as the end of a line.
+
+    The result is empty if the disk is unknown.
+    """
+    if not (kinds.is_whole_disk(entry) and hosts.is_on_this_host(entry)):
         return ""
     try:
-        size_bytes = machine.disk(Path(entry["path"]))["size_bytes"]
+        size_bytes = machine.disk_facts(Path(entry["path"]))["size_bytes"]
     except OSError:  # the pre-write checks report a missing disk
         return ""
     return f", {100 * written_bytes / size_bytes:.2g} % of its capacity" if size_bytes else ""

@@ -1,4 +1,4 @@
-"""The hosts of a Slurm cluster: which there are, and whether each has what a job of the workflow needs there."""
+"""The hosts of a Slurm cluster, and whether jobs can run on them."""
 
 import contextlib
 import os
@@ -11,116 +11,134 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iopatterns.base import children, host_state, messages
+from iopatterns.base import host_state, messages, subprocess_env
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.base.yaml_schema import ConfigError, nearest
+from iopatterns.base.yaml_schema import ConfigError, did_you_mean
 from iopatterns.configuration import drive_entries, kinds
 from iopatterns.measuring import fio, machine
-from iopatterns.measuring.drives.gate import Gate
+from iopatterns.measuring.drives.prewrite_checks import PrewriteChecks
 
-# Snakemake's executor whose jobs go to Slurm, and the resource by which it names a partition
+# Snakemake's executor for Slurm, and its resource for the partition
 EXECUTOR = "slurm"
 _PARTITION = "slurm_partition"
-# How many hosts are asked at the same time, and how long one may take until it is given to the question, and to answer
-_AT_ONCE, _GIVEN_S, _ANSWER_S = 16, 20, 120
-# States in which Slurm gives a host no job for now, as `sinfo` begins to say them; what it no longer hears from has a *
-_AWAY = ("down", "drain", "fail", "maint", "power", "reboot", "unk", "future", "error", "inval")
-# File systems that several hosts see. What is noted of one host's disks must not lie there
+# The number of hosts checked at the same time, and the time limits for starting a check on a host and for its answer
+_AT_ONCE, _START_S, _ANSWER_S = 16, 20, 120
+# How the states begin in which Slurm starts no job on a host; a state ends with "*" if the host does not answer
+_UNAVAILABLE = ("down", "drain", "fail", "maint", "power", "reboot", "unk", "future", "error", "inval")
+# File systems that several hosts share. The journal of one host's changed settings must not be on them.
 _SHARED = frozenset({"nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "fuse.glusterfs"})
 _READY = "ready"
-# Run on a host; what it says is what a user reads. The folder, a file in it that was made a moment ago, the Python
-_QUESTION = """\
-cd "$1" 2>/dev/null || { echo "has no folder $1. Have the checkout on a file system that all hosts see."; exit; }
-[ -e "$2" ] || { echo "sees another $1 than this host. Have the checkout on a file system that both see."; exit; }
-[ -x "$3" ] || { echo "has no $3. Run ./reproduce.sh setup where all hosts see it."; exit; }
+# Shell script that checks a host; users read its output. Arguments: the project's folder, a file in it that was just
+# made, the Python interpreter, and its arguments.
+_CHECK = """\
+cd "$1" 2>/dev/null || { echo "has no folder $1. Put the checkout on a file system that all hosts share."; exit; }
+[ -e "$2" ] || { echo "sees another $1 than this host. Put the checkout on a file system that both share."; exit; }
+[ -x "$3" ] || { echo "has no $3. Run ./reproduce.sh setup in a checkout that all hosts share."; exit; }
 shift 2
 exec "$@"
 """
 
 
 class ClusterError(IoPatternsError):
-    """Slurm or hosts are not as a run needs them; the message has a line for each host."""
+    """Slurm or a host cannot run the jobs; the message has a line for each host."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """A host of the cluster by its name in Slurm, in the state that Slurm says."""
+    """A host of the cluster.
+
+    Attributes:
+        name: Its name in Slurm.
+        state: Its state, as printed by `sinfo`.
+    """
 
     name: str
     state: str
 
     @property
-    def is_away(self) -> bool:
-        """Whether Slurm gives it no job for now."""
-        return self.state.endswith("*") or self.state.startswith(_AWAY)
+    def is_unavailable(self) -> bool:
+        """Whether Slurm starts no job on the host for now."""
+        return self.state.endswith("*") or self.state.startswith(_UNAVAILABLE)
 
 
 @dataclass(frozen=True)
-class Submission:
-    """Where the jobs of a run go: a partition, Slurm's default for an empty name, without the hosts left out."""
+class SlurmSubmission:
+    """Where the jobs of a run are submitted.
+
+    Attributes:
+        partition: The partition; empty for Slurm's default.
+        excluded: Names of hosts that get no jobs.
+    """
 
     partition: str = ""
-    left_out: frozenset[str] = frozenset()
+    excluded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class HostReport:
-    """What a host lacks or has, as text; `is_ready` is None where the host could not be asked."""
+    """The result of checking a host.
+
+    Attributes:
+        host: The host.
+        text: What the host has or lacks.
+        is_ready: Whether jobs can run on the host; None if the host could not be checked.
+    """
 
     host: Host
     text: str
     is_ready: bool | None
 
 
-def submission(workflow: Any) -> Submission | None:
-    """Return where the jobs of a run of Snakemake go, None where they stay on this host."""
+def slurm_submission(workflow: Any) -> SlurmSubmission | None:
+    """Return where a Snakemake workflow submits its jobs; None for this host."""
     plugin = workflow.executor_plugin
     if plugin is None or plugin.name != EXECUTOR:
         return None
     defaults = workflow.resource_settings.default_resources
     partition = defaults.get(_PARTITION) if defaults else None
-    left_out = (workflow.executor_settings.exclude_failed_nodes or "").split(",")
-    return Submission(
+    excluded = (workflow.executor_settings.exclude_failed_nodes or "").split(",")
+    return SlurmSubmission(
         partition=str(getattr(partition, "value", partition) or ""),
-        left_out=frozenset(name.strip() for name in left_out if name.strip()),
+        excluded=frozenset(name.strip() for name in excluded if name.strip()),
     )
 
 
-def of_cluster(where: Submission, wanted: Iterable[str] = ()) -> list[Host]:
-    """Return the hosts to which jobs may go, by name, and those of other partitions that are ``wanted``.
+def cluster_hosts(submission: SlurmSubmission, required: Iterable[str] = ()) -> list[Host]:
+    """Return the hosts that may get jobs, and all required hosts, by name.
 
-    Raises ClusterError where Slurm does not answer.
+    Raises:
+        ClusterError: Slurm is not installed or does not answer.
     """
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             ["sinfo", "--Node", "--noheader", "--format=%N|%T|%P"],
-            env=children.environment(),
+            env=subprocess_env.child_environment(),
             capture_output=True,
             text=True,
             check=True,
         ).stdout
     except FileNotFoundError:
         raise ClusterError(
-            "sinfo is not installed: this is no host of a Slurm cluster. Run without the profile."
+            "sinfo is not installed, so this is no host of a Slurm cluster. Run without --profile profiles/slurm."
         ) from None
     except subprocess.CalledProcessError as error:
         raise ClusterError(f"sinfo: {printable(error.stderr.strip())}. Does Slurm run?") from None
     found: dict[str, Host] = {}
-    for line in said.splitlines():
+    for line in output.splitlines():
         name, state, partition = line.split("|")
-        mine = partition.rstrip("*") == where.partition if where.partition else partition.endswith("*")
-        if (mine and name not in where.left_out) or name in wanted:
+        is_chosen = partition.rstrip("*") == submission.partition if submission.partition else partition.endswith("*")
+        if (is_chosen and name not in submission.excluded) or name in required:
             found[name] = Host(name, state)
     return sorted(found.values(), key=lambda host: host.name)
 
 
-def check_names(drives: Mapping[str, kinds.Resolved], hosts: Sequence[Host]) -> None:
-    """Raise ConfigError for a drive whose host is none of the cluster's."""
+def check_host_names(drives: Mapping[str, kinds.ResolvedEntry], hosts: Sequence[Host]) -> None:
+    """Raise ConfigError if a drive names a host that the cluster does not have."""
     names = [host.name for host in hosts]
     problems = [
-        f"{drive_entries.FILE}: {name}.host: the cluster has no host '{host}'.{nearest(host, names)}"
-        f" There: {', '.join(names)}."
+        f"{drive_entries.DRIVES_FILE}: {name}.host: the cluster has no host '{host}'.{did_you_mean(host, names)}"
+        f" Hosts: {', '.join(names)}."
         for name, entry in drives.items()
         if (host := kinds.host_of(entry)) and host not in names
     ]
@@ -128,134 +146,143 @@ def check_names(drives: Mapping[str, kinds.Resolved], hosts: Sequence[Host]) -> 
         raise ConfigError("\n".join(problems))
 
 
-def is_here(entry: kinds.Entry) -> bool:
+def is_on_this_host(entry: kinds.DriveEntry) -> bool:
     """Return whether a drive can be measured on this host."""
     host = kinds.host_of(entry)
-    return not host or machine.is_named(host)
+    return not host or machine.is_this_host(host)
 
 
-def require(root: Path, drives: Mapping[str, kinds.Resolved], cluster: Submission | None) -> None:
-    """Check that some drives can be measured by the jobs of a run, and print what waits for a host.
+def require_hosts(root: Path, drives: Mapping[str, kinds.ResolvedEntry], cluster: SlurmSubmission | None) -> None:
+    """Check that jobs can measure some drives, and print unavailable hosts.
 
     Args:
         root: The project's folder.
         drives: The drives by name.
-        cluster: Where the jobs go, None where they stay on this host.
+        cluster: Where the jobs are submitted; None if they run on this host.
 
     Raises:
-        ConfigError: A drive is another host's.
-        ClusterError: A host lacks what jobs need, or no host is ready.
+        ConfigError: A drive belongs to another host.
+        ClusterError: A host lacks something that jobs need, or no host is ready.
     """
     if cluster is None:
-        elsewhere = {drive: kinds.host_of(entry) for drive, entry in drives.items() if not is_here(entry)}
         problems = [
-            f"{drive_entries.FILE}: {drive}.host: {host} has this drive, and this host is {machine.host_name()}."
-            " Measure it through Slurm: snakemake --profile profiles/slurm"
-            for drive, host in elsewhere.items()
+            f"{drive_entries.DRIVES_FILE}: {drive}.host: this drive belongs to {kinds.host_of(entry)}, and this host is"
+            f" {machine.host_name()}. Measure it through Slurm: snakemake --profile profiles/slurm"
+            for drive, entry in drives.items()
+            if not is_on_this_host(entry)
         ]
         if problems:
             raise ConfigError("\n".join(problems))
         return
-    reports = ask(root, drives, cluster)
-    if lacking := lines(each for each in reports if each.is_ready is False):
-        raise ClusterError("\n".join(["Nothing is queued: hosts lack what jobs need.", *lacking]))
+    reports = query_hosts(root, drives, cluster)
+    if lacking := report_lines(each for each in reports if each.is_ready is False):
+        raise ClusterError("\n".join(["No job was submitted, because hosts lack what jobs need.", *lacking]))
     if not any(each.is_ready for each in reports):
-        raise ClusterError("\n".join(["Nothing is queued: no host is ready.", *lines(reports)]))
-    for line in lines(each for each in reports if each.is_ready is None):
+        raise ClusterError("\n".join(["No job was submitted, because no host is ready.", *report_lines(reports)]))
+    for line in report_lines(each for each in reports if each.is_ready is None):
         messages.say(line)
 
 
-def ask(root: Path, drives: Mapping[str, kinds.Resolved], cluster: Submission) -> list[HostReport]:
-    """Return what each host of a cluster lacks to measure some drives, by a job on each host.
+def query_hosts(root: Path, drives: Mapping[str, kinds.ResolvedEntry], cluster: SlurmSubmission) -> list[HostReport]:
+    """Check each host of a cluster by a job on this host; return the reports.
+
+    Args:
+        root: The project's folder.
+        drives: The drives to measure, by name. A host is also checked for its own drives.
+        cluster: Where the jobs are submitted.
 
     Raises:
         ConfigError: The cluster does not have the host of a drive.
         ClusterError: Slurm does not answer.
     """
-    of_hosts: dict[str, list[str]] = {}
+    drives_of: dict[str, list[str]] = {}
     for drive, entry in drives.items():
         if host := kinds.host_of(entry):
-            of_hosts.setdefault(host, []).append(drive)
-    hosts = of_cluster(cluster, of_hosts)
-    check_names(drives, hosts)
-    # a name that no host has looked for: it cannot have kept that there is no such file
-    with tempfile.NamedTemporaryFile(dir=root, prefix=".iopatterns-") as seen, ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda host: _ask(root, host, Path(seen.name).name, of_hosts.get(host.name, ())), hosts))
+            drives_of.setdefault(host, []).append(drive)
+    hosts = cluster_hosts(cluster, drives_of)
+    check_host_names(drives, hosts)
+    # a new name: no host can have cached that the file does not exist
+    with tempfile.NamedTemporaryFile(dir=root, prefix=".iopatterns-") as new, ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda host: _query(root, host, Path(new.name).name, drives_of.get(host.name, ())), hosts))
 
 
-def _ask(root: Path, host: Host, seen: str, drives: Sequence[str]) -> HostReport:
-    if host.is_away:
-        return HostReport(host, f"is {host.state}: what is to be measured there waits for it", None)
-    job = ["srun", f"--nodelist={host.name}", "--nodes=1", "--ntasks=1", f"--immediate={_GIVEN_S}", "--time=5"]
+def _query(root: Path, host: Host, new_file: str, drives: Sequence[str]) -> HostReport:
+    if host.is_unavailable:
+        return HostReport(host, f"is {host.state}: its measurements wait until it is available", None)
+    job = ["srun", f"--nodelist={host.name}", "--nodes=1", "--ntasks=1", f"--immediate={_START_S}", "--time=5"]
     job += ["--job-name=iopatterns-hosts", "--chdir=/", "--quiet", "--input=none", "--export=ALL"]
-    question = ["sh", "-c", _QUESTION, "sh", str(root.resolve()), seen]
-    command = [sys.executable, "-m", "iopatterns", "hosts", "--here", *drives]
+    check = ["sh", "-c", _CHECK, "sh", str(root.resolve()), new_file]
     try:
-        asked = subprocess.run(
-            [*job, *question, *command],
-            env=children.environment(),
+        done = subprocess.run(
+            [*job, *check, sys.executable, "-m", "iopatterns", "hosts", "--here", *drives],
+            env=subprocess_env.child_environment(),
             capture_output=True,
             text=True,
             check=False,
-            timeout=_GIVEN_S + _ANSWER_S,
+            timeout=_START_S + _ANSWER_S,
         )
     except FileNotFoundError:
-        raise ClusterError("srun is not installed: this is no host of a Slurm cluster.") from None
+        raise ClusterError("srun is not installed, so this is no host of a Slurm cluster.") from None
     except subprocess.TimeoutExpired:
         return HostReport(host, f"did not answer within {_ANSWER_S} s", is_ready=False)
-    said = asked.stdout.strip()
-    if said.startswith(_READY) and not asked.returncode:
-        return HostReport(host, said, is_ready=True)
-    if said:
-        return HostReport(host, said, is_ready=False)
-    trouble = asked.stderr.strip() or f"exit status {asked.returncode}"
-    if "busy" in trouble or "Unable to allocate resources" in trouble:
-        return HostReport(host, f"is {host.state}, and could not be asked", None)
-    return HostReport(host, f"could not answer: {printable(' '.join(trouble.split()))}", is_ready=False)
+    if output := done.stdout.strip():
+        return HostReport(host, output, is_ready=output.startswith(_READY) and not done.returncode)
+    error = done.stderr.strip() or f"exit status {done.returncode}"
+    if "busy" in error or "Unable to allocate resources" in error:
+        return HostReport(host, f"is {host.state}, and could not be checked", None)
+    return HostReport(host, f"could not be checked: {printable(' '.join(error.split()))}", is_ready=False)
 
 
-def here(root: Path, drives: Mapping[str, kinds.Entry]) -> tuple[bool, str]:
-    """Return whether this host has what is needed to measure some drives of its own and any twin, and what it lacks."""
+def check_this_host(root: Path, drives: Mapping[str, kinds.DriveEntry]) -> tuple[bool, str]:
+    """Check whether this host can measure simulated drives and some own drives.
+
+    Returns:
+        Whether it can, and the version of fio, or everything that is missing.
+    """
     lacks = []
+    version = ""
     try:
-        text = f"{_READY}, {fio.version()}"
+        version = fio.version()
     except fio.FioError as error:
-        text = ""
         lacks.append(str(error))
     try:
-        from iopatterns.twin import models  # noqa: F401 - whether it loads is the question
+        from iopatterns.twin import models  # noqa: F401 - only to check that it can be imported
     except ImportError as error:
-        lacks.append(f"the package does not load: {error}. Run ./reproduce.sh setup on a host of the same system")
+        lacks.append(f"the package cannot be imported: {error}. Run ./reproduce.sh setup on a host of the same system")
     for name, entry in drives.items():
         if problem := _problem(root, entry):
             lacks.append(f"drive '{name}': {problem}")
-    text += f" (drives: {', '.join(drives)})" if drives else ""
-    return not lacks, "lacks: " + " ".join(lacks) if lacks else text
+    if lacks:
+        return False, f"lacks: {' '.join(lacks)}"
+    return True, f"{_READY}, {version}" + (f" (drives: {', '.join(drives)})" if drives else "")
 
 
-def _problem(root: Path, entry: kinds.Entry) -> str:
-    """Return what is in the way of measuring a real drive, as far as it can be seen without touching it."""
+def _problem(root: Path, entry: kinds.DriveEntry) -> str:
+    """Return what prevents measuring a real drive; empty if nothing does.
+
+    The drive is not opened.
+    """
     if not kinds.is_real(entry):
         return ""
-    folder = host_state.folder("journal")
-    state = next(path for path in (folder, *folder.parents) if path.exists())
-    if entry.get("tune") and machine.file_system(state) in _SHARED:
+    folder = host_state.own_state_folder("journal")
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if entry.get("tune") and machine.file_system_type(existing) in _SHARED:
         return (
-            f"{folder} is seen by other hosts, and this host's settings would be noted there. Set"
-            f" {host_state.VARIABLE} to a folder on a disk of its own."
+            f"{folder} is shared with other hosts, but would hold the journal of this host's settings. Set"
+            f" {host_state.STATE_VARIABLE} to a folder on a local disk."
         )
     if kinds.is_whole_disk(entry):
-        with contextlib.closing(Gate(entry)) as gate:
+        with contextlib.closing(PrewriteChecks(entry)) as gate:
             refused = next((each for each in gate.checks(writing=False) if not each.passed), None)
         return f"{refused.name}: {refused.found}. {refused.remedy}".rstrip() if refused else ""
-    place = (root / entry["path"]).resolve().parent
-    if root.resolve() in (place, *place.parents):
-        return ""  # it is made
-    if not place.is_dir():
-        return f"{place} is not there. Is the disk mounted?"
-    return "" if os.access(place, os.W_OK) else f"{place} is not this user's to write."
+    folder = (root / entry["path"]).resolve().parent
+    if root.resolve() in (folder, *folder.parents):
+        return ""  # the folder is made when it is needed
+    if not folder.is_dir():
+        return f"the folder {folder} does not exist. Is the disk mounted?"
+    return "" if os.access(folder, os.W_OK) else f"this user may not write to {folder}."
 
 
-def lines(answers: Iterable[HostReport]) -> list[str]:
-    """Return a line for each answer."""
-    return [f"{each.host.name} {each.text}" for each in answers]
+def report_lines(reports: Iterable[HostReport]) -> list[str]:
+    """Return a line for each report, with the name of the host."""
+    return [f"{each.host.name} {each.text}" for each in reports]

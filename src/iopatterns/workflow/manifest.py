@@ -1,4 +1,9 @@
-"""The manifest: the SHA-256 sums that a default run on twins gives, a file for each study and one for the report."""
+"""The manifest: committed SHA-256 checksums of a default run's results.
+
+The default run measures simulated drives (twins).
+
+There is a manifest file for each study, and one for the report and the scorecard.
+"""
 
 import hashlib
 import json
@@ -8,45 +13,52 @@ from pathlib import Path
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import config, default, grid, kinds
+from iopatterns.configuration import config, expected_verdicts, grid, kinds
 from iopatterns.raw import cells
 from iopatterns.workflow import planned_cells, study_rules
 from iopatterns.workflow.planned_cells import Cells
 
-# Below it, a folder for each version of fio, which is written into every raw file
-FOLDER = "data/manifests"
-# The manifest of the files that are made of all studies together
-REPORT = "report"
+# Contains a folder for each version of fio, because every raw file contains the version
+MANIFEST_FOLDER = "data/manifests"
+# The name of the manifest of the files that are made from all studies together
+REPORT_MANIFEST = "report"
 _OF_REPORT = ("results/scorecard.json", "results/report.pdf")
-# Raw files, what is collected of them, and the report name the version of fio
-_OF_NO_VERSION = ("results/tables/", "results/figures/", "results/numbers/")
+# Results that do not contain the version of fio: not raw files, the tables of measurements and the report
+_WITHOUT_VERSION = ("results/tables/", "results/figures/", "results/numbers/")
 _ALL = ("",)
-_NOT_CONFIGURED = "not compared: the configuration is not the one that the committed manifest is for"
-_SHOWN = 10
+_MOST_NAMES = 10
 _CONFIGURATION = "# configuration "
 
 
 class ManifestError(IoPatternsError):
-    """A result is missing, so that the run cannot be compared; the message names the file."""
+    """A result is missing, so that the run cannot be compared."""
 
 
 @dataclass(frozen=True)
 class _Manifest:
-    """A manifest file: the digest of the configuration that it is for, and SHA-256 sums by path."""
+    """The content of a manifest file.
+
+    Attributes:
+        configuration: The digest of the configuration, see `study_digest`.
+        sums: The SHA-256 checksum of each file, by path.
+    """
 
     configuration: str
     sums: dict[str, str]
 
     @classmethod
     def read(cls, path: Path) -> "_Manifest":
-        """Return the content of a manifest file; of a missing file a manifest that fits no configuration."""
+        """Return the content of a manifest file.
+
+        A missing file gives a manifest without configuration and files.
+        """
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         digests = [line.removeprefix(_CONFIGURATION) for line in lines if line.startswith(_CONFIGURATION)]
         sums = (line.split("  ", 1) for line in lines if not line.startswith("#"))
         return cls(digests[0] if digests else "", {name: digest for digest, name in sums})
 
     def write(self, path: Path, fio_version: str) -> None:
-        """Write the manifest in the form that `sha256sum --check` reads."""
+        """Write the manifest in the format that `sha256sum --check` reads."""
         lines = [f"# A default run with {fio_version} gives these files; `sha256sum --check` reads this list.\n"]
         lines.append(f"{_CONFIGURATION}{self.configuration}\n")
         lines += [f"{digest}  {name}\n" for name, digest in self.sums.items()]
@@ -54,9 +66,9 @@ class _Manifest:
 
 
 def _files(folder: Path, plan: Cells, study: str) -> list[str]:
-    """Return the raw files of a study and the results made of them alone.
+    """Return the paths of a study's raw files, and of the results made from them.
 
-    Executed notebooks are left out: they hold times of day.
+    Executed notebooks are left out, because they contain times of day.
     """
     derived = [
         *folder.glob(f"measurements/{study}.*"),
@@ -64,12 +76,12 @@ def _files(folder: Path, plan: Cells, study: str) -> list[str]:
         *(folder / "tables" / study).rglob("*"),
         *(folder / "figures" / study).rglob("*"),
     ]
-    paths = sorted(f"{config.RESULTS}/{path.relative_to(folder)}" for path in derived if path.is_file())
+    paths = sorted(f"{config.DEFAULT_RESULTS}/{path.relative_to(folder)}" for path in derived if path.is_file())
     return plan.raw_files(plan.of_study(study)) + paths
 
 
 def _sums(root: Path, paths: Iterable[str], results: str) -> dict[str, str]:
-    """Return the SHA-256 of files by the path that they have with the default results folder.
+    """Return the SHA-256 of files, by their paths in the default results folder.
 
     Raises:
         ManifestError: A file is missing, because the run is not complete.
@@ -77,137 +89,166 @@ def _sums(root: Path, paths: Iterable[str], results: str) -> dict[str, str]:
     found = {}
     for path in paths:
         begin, _, rest = path.partition("/")
-        file = f"{results}/{rest}" if begin == config.RESULTS else path
+        file = f"{results}/{rest}" if begin == config.DEFAULT_RESULTS else path
         if not (root / file).exists():
-            raise ManifestError(f"{file}: not there; run `snakemake --cores 1` first")
+            raise ManifestError(f"{file}: this result is missing. Run `snakemake --cores 1` first.")
         found[path] = files.sha256(root / file)
     return found
 
 
-def identity(plan: Cells, study: str) -> str:
-    """Return a digest of what is asked for of a study: two runs of it are comparable when it is the same."""
-    asked = hashlib.sha256(f"{grid.repetitions(plan.config, study)}\n".encode())
+def study_digest(plan: Cells, study: str) -> str:
+    """Return a digest of the configuration of a study.
+
+    Only runs with the same digest are comparable.
+    """
+    requested = hashlib.sha256(f"{grid.repetitions(plan.config, study)}\n".encode())
     for cell in plan.of_study(study):
-        asked.update(f"{cell.folder} {cells.digest(cell.specification)}\n".encode())
-    asked.update(f"{study_rules.notebook_parameters(plan.config, study)}\n".encode())
-    return asked.hexdigest()
+        requested.update(f"{cell.folder} {cells.specification_digest(cell.specification)}\n".encode())
+    requested.update(f"{study_rules.notebook_parameters(plan.config, study)}\n".encode())
+    return requested.hexdigest()
 
 
-def identity_of_report(plan: Cells) -> str:
-    """Return a digest of the identities of all studies, in the order of the report."""
-    identities = "".join(f"{identity(plan, study)}\n" for study in plan.studies)
-    return hashlib.sha256(identities.encode()).hexdigest()
+def report_digest(plan: Cells) -> str:
+    """Return a digest of all studies' configurations, in the report's order."""
+    digests = "".join(f"{study_digest(plan, study)}\n" for study in plan.studies)
+    return hashlib.sha256(digests.encode()).hexdigest()
 
 
-def path_for(root: Path, fio_version: str, name: str) -> Path:
-    """Return the committed manifest of a study, or of `REPORT`, for a version of fio."""
-    return root / FOLDER / fio_version / f"{name}.sha256"
+def manifest_path(root: Path, fio_version: str, name: str) -> Path:
+    """Return the path of a manifest for a version of fio.
+
+    The name is the name of a study, or `REPORT_MANIFEST`.
+    """
+    return root / MANIFEST_FOLDER / fio_version / f"{name}.sha256"
 
 
-def write(root: Path, fio_version: str) -> Path:
-    """Write the sums of the present results as manifests, and return their folder. Raises ManifestError."""
-    plan = planned_cells.load(root)
-    names = {study: _files(root / config.RESULTS, plan, study) for study in plan.studies}
+def write_manifests(root: Path, fio_version: str) -> Path:
+    """Write manifests of the present results; return their folder.
+
+    Raises:
+        ManifestError: A result is missing.
+    """
+    plan = planned_cells.load_cells(root)
+    names = {study: _files(root / config.DEFAULT_RESULTS, plan, study) for study in plan.studies}
     found = {
-        study: _Manifest(identity(plan, study), _sums(root, paths, config.RESULTS)) for study, paths in names.items()
+        study: _Manifest(study_digest(plan, study), _sums(root, paths, config.DEFAULT_RESULTS))
+        for study, paths in names.items()
     }
-    found[REPORT] = _Manifest(identity_of_report(plan), _sums(root, _OF_REPORT, config.RESULTS))
-    folder = root / FOLDER / fio_version
+    found[REPORT_MANIFEST] = _Manifest(report_digest(plan), _sums(root, _OF_REPORT, config.DEFAULT_RESULTS))
+    folder = root / MANIFEST_FOLDER / fio_version
     for name, manifest in found.items():
-        manifest.write(path_for(root, fio_version, name), fio_version)
+        manifest.write(manifest_path(root, fio_version, name), fio_version)
     return folder
 
 
-def verdict(root: Path, fio_version: str, results: str = config.RESULTS) -> tuple[bool, str]:
-    """Return whether the results are those of the committed manifest, and a sentence that says so.
+def compare_results(root: Path, fio_version: str, results: str = config.DEFAULT_RESULTS) -> tuple[bool, str]:
+    """Compare the results with the committed manifests.
 
-    A study is compared where its configuration is that of its manifest, and the report where all studies are. For a
-    version of fio without a manifest, the results that do not name the version are compared with the nearest manifest.
-    The answer is True, too, where nothing can be compared: a real or archived drive is measured, or every study is
-    configured otherwise. Raises ManifestError when the run is not complete.
+    A study is compared if its configuration is the one of its manifest, and the report if this applies to all studies.
+    If there is no manifest for the version of fio, the results that do not contain the version are compared with the
+    manifest of the version that is most similar.
+
+    Args:
+        root: The project's folder.
+        fio_version: The version of fio that measured.
+        results: The results folder, relative to `root`.
+
+    Returns:
+        False if a file differs from the manifest of this version of fio, otherwise True; and a sentence. Nothing is
+        compared if a real or archived drive is measured, or if no study has the configuration of its manifest.
+
+    Raises:
+        ManifestError: A result is missing.
     """
-    plan = planned_cells.load(root)
-    if archived := planned_cells.archives(plan.config):
-        return True, f"not compared: {', '.join(archived)} came out of archives"
+    plan = planned_cells.load_cells(root)
+    if archived := planned_cells.archives_by_drive(plan.config):
+        return True, f"not compared, because archives contain the measurements of {', '.join(archived)}"
     if any(kinds.is_real(entry) for entry in plan.config.drives.values()):
-        return True, "not compared: a real drive never measures the same twice"
-    if (root / FOLDER / fio_version).exists():
-        compared = _compare(root, plan, fio_version, _ALL, results)
-        if not compared.studies:
-            return True, _NOT_CONFIGURED
-        if not compared.different:
-            same = f"all {compared.count} files{compared.what} are those of {compared.folder}, byte for byte"
-            return True, f"{same}{compared.rest}"
-        of_all = f"{len(compared.different)} of {compared.count} files{compared.what}"
-        listed = f"{of_all} are not those of {compared.folder}{compared.rest}"
-        return False, f"{listed}:{compared.names_of_different()}"
-    versions = sorted({path.parent.name for path in (root / FOLDER).glob("*/*.sha256")})
+        return True, "not compared, because a real drive never measures the same twice"
+    has_version = (root / MANIFEST_FOLDER / fio_version).exists()
+    versions = sorted({path.parent.name for path in (root / MANIFEST_FOLDER).glob("*/*.sha256")})
     if not versions:
-        return True, f"not compared: none is committed, for {fio_version} or any other"
-    of_versions = [_compare(root, plan, version, _OF_NO_VERSION, results) for version in versions]
-    compared = min(of_versions, key=lambda each: len(each.different))
-    if not compared.studies:
-        return True, _NOT_CONFIGURED
-    text = (
-        f"none is committed for {fio_version}. Of {compared.count} tables, figures and numbers{compared.what},"
-        f" {compared.count - len(compared.different)} are those of {compared.folder}, byte for byte{compared.rest}"
-    )
-    return True, f"{text}; these are not:{compared.names_of_different()}" if compared.different else text
+        return True, "not compared, because no manifest is committed"
+    prefixes = _ALL if has_version else _WITHOUT_VERSION
+    comparisons = [
+        _compare(root, plan, version, prefixes, results) for version in ([fio_version] if has_version else versions)
+    ]
+    nearest = min(comparisons, key=lambda each: len(each.different))
+    if not nearest.studies:
+        return True, "not compared, because the configuration is not the one of the committed manifest"
+    if has_version:
+        return not nearest.different, nearest.text("files")
+    return True, f"none is committed for {fio_version}; {nearest.text('tables, figures and numbers')}"
 
 
 @dataclass(frozen=True)
-class _Compared:
-    """Results compared with the manifests in a folder: the studies, the number of files, and the files that differ.
+class _Comparison:
+    """The comparison of results with the manifests of a version of fio.
 
-    ``what`` names the studies where the report is not compared, ``rest`` the studies that are not compared.
+    Attributes:
+        folder: The folder of the manifests.
+        studies: The compared studies.
+        others: The studies with another configuration than their manifest.
+        has_report: Whether the report was compared.
+        count: The number of compared files.
+        different: The paths of the files that differ.
     """
 
     folder: str
     studies: Sequence[str]
+    others: Sequence[str]
+    has_report: bool
     count: int
     different: Sequence[str]
-    what: str
-    rest: str
 
-    def names_of_different(self) -> str:
-        """Return the first files that differ, a line each."""
-        shown = "".join(f"\n  {name}" for name in self.different[:_SHOWN])
-        more = f"\n  and {len(self.different) - _SHOWN} more" if len(self.different) > _SHOWN else ""
-        return shown + more
+    def text(self, kind: str) -> str:
+        """Return how many files equal the manifest, and the names of the others."""
+        number = f"{self.count - len(self.different)} of" if self.different else "all"
+        of_studies = "" if self.has_report else f" of {', '.join(self.studies)}"
+        text = f"{number} {self.count} {kind}{of_studies} are equal to {self.folder}, byte for byte"
+        if self.others:
+            text += f"; not compared: {', '.join(self.others)}, because of another configuration"
+        if not self.different:
+            return text
+        more = len(self.different) - _MOST_NAMES
+        names = [*self.different[:_MOST_NAMES], *([f"and {more} more"] if more > 0 else [])]
+        return "\n  ".join([f"{text}. Different:", *names])
 
 
-def _compare(root: Path, plan: Cells, fio_version: str, folders: tuple[str, ...], results: str) -> _Compared:
-    """Compare results below ``folders`` with the manifests of a version of fio that are of the same configuration."""
+def _compare(root: Path, plan: Cells, fio_version: str, prefixes: tuple[str, ...], results: str) -> _Comparison:
+    """Compare results with the manifests of a version of fio.
+
+    Only files whose path has one of the prefixes are compared.
+    """
     expected: dict[str, str] = {}
     paths: list[str] = []
     same = []
     for study in plan.studies:
-        manifest = _Manifest.read(path_for(root, fio_version, study))
-        if _was_run(root / results, plan, study) and identity(plan, study) == manifest.configuration:
+        manifest = _Manifest.read(manifest_path(root, fio_version, study))
+        if _was_run(root / results, plan, study) and study_digest(plan, study) == manifest.configuration:
             same.append(study)
             expected |= manifest.sums
             paths += _files(root / results, plan, study)
     others = [study for study in plan.studies if study not in same]
-    of_report = _Manifest.read(path_for(root, fio_version, REPORT))
-    with_report = not others and of_report.configuration == identity_of_report(plan)
-    if with_report:
+    of_report = _Manifest.read(manifest_path(root, fio_version, REPORT_MANIFEST))
+    has_report = not others and of_report.configuration == report_digest(plan)
+    if has_report:
         expected |= of_report.sums
         paths += _OF_REPORT
-    expected = {name: digest for name, digest in expected.items() if name.startswith(folders)}
-    found = _sums(root, [name for name in paths if name.startswith(folders)], results)
+    expected = {name: digest for name, digest in expected.items() if name.startswith(prefixes)}
+    found = _sums(root, [name for name in paths if name.startswith(prefixes)], results)
     names = sorted(expected.keys() | found.keys())
-    return _Compared(
-        folder=f"{FOLDER}/{fio_version}",
-        studies=same,
-        count=len(names),
-        different=[name for name in names if expected.get(name) != found.get(name)],
-        what="" if with_report else f" of {', '.join(same)}",
-        rest=f"; not compared: {', '.join(others)}, of another configuration than the manifest" if others else "",
-    )
+    different = [name for name in names if expected.get(name) != found.get(name)]
+    return _Comparison(f"{MANIFEST_FOLDER}/{fio_version}", same, others, has_report, len(names), different)
 
 
 def _was_run(folder: Path, plan: Cells, study: str) -> bool:
-    """Return whether the results are of the configuration in config/, as far as they tell: `--config` is not in it."""
+    """Return whether a study's results come from the configuration in config/.
+
+    Values of `--config` make another configuration.
+
+    Results that do not record their configuration are taken to be from config/.
+    """
     try:
         colophon = json.loads((folder / "colophon.json").read_text(encoding="utf-8"))
         cards = json.loads((folder / "scorecard.json").read_text(encoding="utf-8"))["studies"]
@@ -218,5 +259,5 @@ def _was_run(folder: Path, plan: Cells, study: str) -> bool:
     measured = {drive["name"] for drive in colophon["drives"]}
     if not measured.issuperset({cell.drive for cell in plan.of_study(study)}):
         return False
-    told = cards.get(study, {}).get("configuration")
-    return told is None or told == default.described(plan.config, study)
+    recorded = cards.get(study, {}).get("configuration")
+    return recorded is None or recorded == expected_verdicts.study_settings(plan.config, study)

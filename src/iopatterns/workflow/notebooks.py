@@ -1,4 +1,7 @@
-"""Executes the analysis notebooks: parameters checked first, then papermill, then one clear error or none."""
+"""Execute notebooks with checked parameters.
+
+The module also gives notebooks access to the project's folder and code.
+"""
 
 import ast
 import hashlib
@@ -10,7 +13,6 @@ import os
 import sys
 import types
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, get_origin
@@ -19,21 +21,28 @@ import msgspec
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.yaml_schema import did_you_mean
 from iopatterns.configuration.study_files import GRID
 
-_INJECTED = "# Parameters\n"  # with which the cell begins that papermill puts behind a notebook's own
-KERNEL = "python3"  # the name that notebooks have for it; which one it is, no search decides
-# What users set for their own interpreters and notebooks, and what starts code or changes imports in a kernel
+_INJECTED = "# Parameters\n"  # the first line of the cell that papermill inserts after the parameters cell
+KERNEL_NAME = "python3"  # the name in the metadata of notebooks; the kernel is always this interpreter
+# Prefixes of environment variables that configure a user's own Python and Jupyter; they must not change results
 _OWN_SETTINGS = ("IPYTHON", "JUPYTER", "PYTHON")
 _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 
 
 class NotebookError(IoPatternsError):
-    """A notebook has a wrong parameter, or failed; the message names the notebook and the cell."""
+    """A notebook has a wrong parameter, or one of its cells failed."""
 
 
-class Parameter(NamedTuple):
-    """One line of a parameters cell: name, type (``float``, ``list[int]``, ``str | None``)."""
+class NotebookParameter(NamedTuple):
+    """A parameter that a notebook declares.
+
+    Attributes:
+        name: The name of the variable.
+        type: The type: ``float``, ``list[int]`` or ``str | None``.
+        required: Whether the parameter has no default value.
+    """
 
     name: str
     type: Any
@@ -41,64 +50,78 @@ class Parameter(NamedTuple):
 
 
 def project_root(start: Path | str | None = None) -> Path:
-    """Return the nearest folder at or above ``start`` that holds the Snakefile.
+    """Return the project's folder: the nearest folder with a Snakefile.
 
-    ``start`` is the working directory by default. Raises NotebookError if there is none.
+    Args:
+        start: The search begins in this folder and continues above it. The default is the working directory.
+
+    Raises:
+        NotebookError: No such folder has a Snakefile.
     """
-    folder = Path(start if start is not None else Path.cwd()).resolve()
+    folder = Path(start or Path.cwd()).resolve()
     for candidate in (folder, *folder.parents):
         if (candidate / "Snakefile").is_file():
             return candidate
     raise NotebookError(
-        f"{folder} is not inside the project: no folder at or above it holds a Snakefile. Start in the project's"
-        " folder, or give papermill that folder with --cwd."
+        f"{folder} is not inside the project: no folder at or above it has a Snakefile. Start in the project's folder,"
+        " or pass this folder to papermill with --cwd."
     )
 
 
 def from_root(path: Path | str) -> Path:
-    """Return ``path``, in the project's folder if it is relative, wherever the notebook was started.
+    """Return the absolute path of a path relative to the project's folder.
 
-    Where papermill was called by itself, which takes any parameter, those that it was given are checked first. Raises
-    NotebookError.
+    An absolute path is returned unchanged.
+
+    If papermill was called directly, it has accepted any parameters. The injected parameters are then checked first.
+
+    Raises:
+        NotebookError: The project is not found, or an injected parameter is wrong.
     """
     _check_injected()
     return project_root() / path
 
 
 def study_code(study: str) -> types.ModuleType:
-    """Return the module ``notebooks/<study>.py``: the code that only the notebook of a study needs.
+    """Return ``notebooks/<study>.py``, the module with a notebook's own code.
 
-    An ``import`` would find the module in some working directories only, and no study with a hyphen in its name.
-    Raises NotebookError if there is no such file.
+    An ``import`` statement would find the module in some working directories only, and cannot name a study with a
+    hyphen.
+
+    Raises:
+        NotebookError: There is no such file.
     """
     path = project_root() / f"notebooks/{study}.py"
     spec = importlib.util.spec_from_file_location(study, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise NotebookError(f"{path}: there is no such file. It holds the code of the notebook of study '{study}'.")
+        raise NotebookError(f"{path}: there is no such file. The notebook of study '{study}' needs its code.")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def _check_injected() -> None:
-    """Raise NotebookError where papermill has put parameters into this kernel that its notebook does not declare."""
+    """Raise NotebookError if papermill has injected a wrong parameter."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     executed = shell.user_ns.get("In", []) if shell is not None else []
     for declaring, injected in itertools.pairwise(executed):
         if injected.startswith(_INJECTED):
-            given = {}
-            for statement in ast.parse(injected).body:
-                if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-                    given[statement.targets[0].id] = ast.literal_eval(statement.value)
-            _checked(given, _declared(declaring, "papermill"), "papermill")
+            given = {
+                statement.targets[0].id: ast.literal_eval(statement.value)
+                for statement in ast.parse(injected).body
+                if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
+            }
+            _checked_values(given, _declared_in(declaring, "papermill"), "papermill")
             return
 
 
 def source_sha256(notebook: Path | str) -> str:
-    """Return the SHA-256 of what a notebook executes: types, tags and sources of its cells, without their outputs.
+    """Return the SHA-256 of a notebook's code cells and their tags.
 
-    Empty for a file that is missing or no notebook: the check of all inputs reports it.
+    Outputs and execution counts do not count.
+
+    The result is empty for a missing or invalid file, which `entry.require_sources` reports.
     """
     try:
         cells = json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]
@@ -112,34 +135,49 @@ def source_sha256(notebook: Path | str) -> str:
     return hashlib.sha256(json.dumps(executed).encode()).hexdigest()
 
 
-def parameters_of(notebook: Path | str) -> dict[str, Parameter]:
-    """Return the parameters that a notebook declares in its cell tagged ``parameters``, in their order.
+def declared_notebook_parameters(notebook: Path | str) -> dict[str, NotebookParameter]:
+    """Return the parameters that a notebook declares, by name.
 
-    Each is an annotated assignment, ``confidence: float = 0.95``; without a value it must be given on
-    execution. Raises NotebookError for a notebook without such a cell, or with a line in it that declares
-    nothing.
+    The notebook declares them in its cell with the tag ``parameters``.
+
+    Each line of the cell is an annotated assignment, such as ``confidence: float = 0.95``. A parameter without a value
+    must be given when the notebook is executed.
+
+    Raises:
+        NotebookError: The notebook does not have exactly one such cell, or a line of the cell declares no parameter.
     """
-    return _parameters(_read(Path(notebook)), Path(notebook))
+    return _declared_parameters(_read(Path(notebook)), Path(notebook))
 
 
-def execute(
+def execute_notebook(
     notebook: Path | str,
     executed: Path | str,
     parameters: Mapping[str, Any] | None = None,
     *,
     timeout_s: int | None = None,
 ) -> Path:
-    """Execute ``notebook`` with ``parameters``, write the executed copy to ``executed`` and return that path.
+    """Execute a notebook, and write the executed copy.
 
-    The kernel is this very interpreter, started in the project's folder with an empty IPython profile: no kernel,
-    variable or package that a user has set up for interpreters or notebooks of their own changes a result.
-    ``timeout_s`` limits each cell. The copy holds no times and no paths of this machine other than those that cells
-    print; a failing notebook leaves it too, traceback included. Raises NotebookError: before the kernel starts for a
-    parameter that is unknown, missing or of another type, afterwards for a cell that fails.
+    The kernel is this Python interpreter, started in the project's folder with an empty IPython profile. A user's own
+    kernels, environment variables and packages therefore do not change results. The copy contains no times, and no
+    paths of this machine except in the output of cells. If a cell fails, the copy has the traceback.
+
+    Args:
+        notebook: The notebook.
+        executed: The executed copy to write.
+        parameters: Values of the notebook's parameters. Other parameters have their default values.
+        timeout_s: The time limit of each cell in seconds.
+
+    Returns:
+        The path of the executed copy.
+
+    Raises:
+        NotebookError: A parameter is unknown, missing or of another type, which is checked before the kernel starts; or
+            a cell fails.
     """
     notebook, executed = Path(notebook), Path(executed)
     node = _read(notebook)
-    values = _checked(dict(parameters or {}), _parameters(node, notebook), notebook)
+    values = _checked_values(dict(parameters or {}), _declared_parameters(node, notebook), notebook)
     root = project_root(notebook.parent)
     with TemporaryDirectory(prefix="iopatterns-") as folder:
         copy = Path(folder) / "executed.ipynb"
@@ -148,28 +186,32 @@ def execute(
             _run(node, copy, values, notebook=notebook, root=root, timeout_s=timeout_s)
         finally:
             if copy.is_file():
-                _keep(copy, executed)
+                _write_reproducible(copy, executed)
     return executed
 
 
 def require_outputs(notebook: Path | str, declared: Iterable[str], began_s: float) -> None:
-    """Raise NotebookError unless an executed notebook has written all files that its study declares.
+    """Raise NotebookError unless a notebook has written all declared files.
 
-    Snakemake alone would suspect a slow file system. ``began_s`` is the time at which the notebook began: the message
-    lists the files that were written since then.
+    Snakemake's own check would report a slow file system.
+
+    Args:
+        notebook: The notebook.
+        declared: Paths of the declared tables, figures and numbers.
+        began_s: Start of the execution in seconds since the epoch. The message lists the files written since then.
     """
     paths = [Path(path) for path in declared]
     missing = [path for path in paths if not path.exists()]
     if not missing:
         return
     beside = sorted({file for folder in {path.parent for path in paths} for file in folder.glob("[!.]*.*")})
-    # file systems keep times in steps, Linux in those of its timer
+    # the time of a file may be up to one tick of the kernel's timer too early
     written = [file for file in beside if file not in paths and file.stat().st_mtime >= began_s - 1]
-    study = Path(notebook).stem
     raise NotebookError(
-        f"{notebook}: does not write {', '.join(map(str, missing))}, which {GRID.format(study=study)} declares."
-        f" It writes {', '.join(map(str, written)) or 'nothing'} besides what is declared. Correct `tables` and"
-        " `figures` there, or the name that the notebook gives."
+        f"{notebook}: did not write {', '.join(map(str, missing))}, which"
+        f" {GRID.format(study=Path(notebook).stem)} declares. Undeclared files that it wrote:"
+        f" {', '.join(map(str, written)) or 'none'}. Correct `tables` and `figures` in the study's file, or the name in"
+        " the notebook."
     )
 
 
@@ -180,38 +222,38 @@ def _read(notebook: Path) -> Any:
         return nbformat.read(notebook, as_version=4)
     except FileNotFoundError:
         raise NotebookError(f"{notebook}: there is no such notebook") from None
-    except Exception as error:  # nbformat has no common base for what a broken file makes it raise
-        raise NotebookError(f"{notebook}: not a notebook: {_one_line(error)}") from None
+    except Exception as error:  # nbformat's errors for invalid files have no common base class
+        raise NotebookError(f"{notebook}: not a notebook: {_first_line(error)}") from None
 
 
-def _parameters(node: Any, notebook: Path) -> dict[str, Parameter]:
-    # not by papermill.inspect_notebook, which passes over lines that it does not understand, and types as we write them
+def _declared_parameters(node: Any, notebook: Path) -> dict[str, NotebookParameter]:
+    # papermill.inspect_notebook ignores lines that it does not understand, and returns types as text
     cells = [cell for cell in node.cells if "parameters" in cell.metadata.get("tags", [])]
     if len(cells) != 1:
-        raise NotebookError(f"{notebook}: {len(cells)} cells are tagged 'parameters'; there must be one")
-    return _declared(cells[0].source, notebook)
+        raise NotebookError(f"{notebook}: {len(cells)} cells have the tag 'parameters'. Exactly one cell must have it.")
+    return _declared_in(cells[0].source, notebook)
 
 
-def _declared(source: str, notebook: Path | str) -> dict[str, Parameter]:
-    """Return the parameters that the source of a parameters cell declares."""
-    found: dict[str, Parameter] = {}
+def _declared_in(source: str, notebook: Path | str) -> dict[str, NotebookParameter]:
+    """Return the parameters that the source of a parameters cell declares, by name."""
+    found: dict[str, NotebookParameter] = {}
     try:
         statements = ast.parse(source).body
     except SyntaxError as error:
-        raise NotebookError(f"{notebook}: the parameters cell is no valid Python: {error}") from None
+        raise NotebookError(f"{notebook}: the parameters cell is not valid Python: {error}") from None
     for statement in statements:
         text = ast.unparse(statement)
         if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
             raise NotebookError(
-                f"{notebook}, parameters cell: '{text}' is no typed parameter like 'level: float = 0.95'"
+                f"{notebook}, parameters cell: '{text}' is not a typed parameter such as 'level: float = 0.95'"
             )
-        name = statement.target.id
-        found[name] = Parameter(name, _type(statement.annotation, f"{notebook}: '{text}'"), statement.value is None)
+        name, parameter_type = statement.target.id, _type(statement.annotation, f"{notebook}: '{text}'")
+        found[name] = NotebookParameter(name, parameter_type, statement.value is None)
     return found
 
 
 def _type(node: ast.expr, where: str) -> Any:
-    """Return the type that an annotation spells; only types that JSON and YAML have are known."""
+    """Return the type that an annotation names, if JSON and YAML have it."""
     match node:
         case ast.Constant(value=None):
             return type(None)
@@ -221,20 +263,24 @@ def _type(node: ast.expr, where: str) -> Any:
             return _type(left, where) | _type(right, where)
         case ast.Subscript(value=ast.Name(id="list"), slice=inner):
             return types.GenericAlias(list, (_type(inner, where),))
-    known = ", ".join(_TYPES)
-    raise NotebookError(f"{where}: the type {ast.unparse(node)} is unknown; known are {known}, list[...] and X | None")
+    valid = ", ".join(_TYPES)
+    raise NotebookError(f"{where}: unknown type {ast.unparse(node)}. Valid types: {valid}, list[...] and X | None.")
 
 
-def _checked(given: dict[str, Any], declared: Mapping[str, Parameter], notebook: Path | str) -> dict[str, Any]:
-    """Return the values to inject, in the order in which the notebook declares them."""
+def _checked_values(
+    given: dict[str, Any], declared: Mapping[str, NotebookParameter], notebook: Path | str
+) -> dict[str, Any]:
+    """Return the given values in the order of their declarations.
+
+    An integer is converted if the notebook declares a float.
+    """
     for name in given:
         if name not in declared:
-            nearest = get_close_matches(name, declared, n=1)
-            hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(declared)}"
-            raise NotebookError(f"{notebook}: the notebook has no parameter {name!r}; {hint}")
+            hint = did_you_mean(name, declared) or f" Parameters: {', '.join(declared)}."
+            raise NotebookError(f"{notebook}: the notebook has no parameter {name!r}.{hint}")
     for parameter in declared.values():
         if parameter.required and parameter.name not in given:
-            raise NotebookError(f"{notebook}: the parameter {parameter.name!r} must be given; it has no default")
+            raise NotebookError(f"{notebook}: the parameter {parameter.name!r} has no default and must be given")
     return {
         name: _converted(given[name], parameter.type, f"{notebook}: the parameter {name!r}")
         for name, parameter in declared.items()
@@ -243,7 +289,7 @@ def _checked(given: dict[str, Any], declared: Mapping[str, Parameter], notebook:
 
 
 def _converted(value: Any, wanted: Any, where: str) -> Any:
-    """Return ``value`` as the type wanted; an integer becomes a float, nothing else is converted."""
+    """Return a value with the declared type; only an integer is converted, to a float."""
     try:
         return msgspec.convert(value, wanted)
     except msgspec.ValidationError:
@@ -254,18 +300,18 @@ def _converted(value: Any, wanted: Any, where: str) -> Any:
 
 
 def _run(node: Any, copy: Path, values: dict[str, Any], *, notebook: Path, root: Path, timeout_s: int | None) -> None:
-    # papermill takes two seconds to import; a wrong parameter is told without it
+    # importing papermill takes two seconds, which a wrong parameter should not wait for
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    # it calls a parameter without a default unknown; what it logs besides is of no use here
+    # papermill logs a parameter without a default as unknown
     logging.getLogger("papermill").setLevel(logging.ERROR)
     try:
         papermill.execute_notebook(
             node,
             copy,
             values,
-            kernel_name=KERNEL,
+            kernel_name=KERNEL_NAME,
             language="python",
             cwd=root,
             progress_bar=False,
@@ -278,22 +324,25 @@ def _run(node: Any, copy: Path, values: dict[str, Any], *, notebook: Path, root:
         first = next((line for line in error.source.splitlines() if line.strip()), "")
         what = f"{error.ename}: {error.evalue}".strip().splitlines()[0]
         raise NotebookError(f"{notebook}: cell {error.exec_count} ({first.strip()}) failed: {what}") from None
-    except Exception as error:  # no kernel, a kernel that dies, a cell that takes too long
-        raise NotebookError(f"{notebook}: not executed: {_one_line(error)}") from error
+    except Exception as error:  # such as a kernel that does not start or dies, or a cell that exceeds its time limit
+        raise NotebookError(f"{notebook}: not executed: {_first_line(error)}") from error
 
 
 def _kernel_manager(folder: Path) -> type:
-    """Return a manager whose kernel is this interpreter, whatever kernels there are; its files lie in ``folder``."""
+    """Return a kernel manager class that starts this interpreter.
+
+    The connection file is in the folder.
+    """
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
 
-    # isolated: neither PYTHONPATH nor packages of the user's own account
+    # -I: without PYTHONPATH and without packages of the user's account
     command = [sys.executable, "-I", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    spec = KernelSpec(argv=command, display_name=KERNEL, language="python")
+    spec = KernelSpec(argv=command, display_name=KERNEL_NAME, language="python")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OWN_SETTINGS)}
 
     class OwnKernel(AsyncKernelManager):
-        """Starts this interpreter, and nothing that is found elsewhere."""
+        """A manager of a kernel that is always this interpreter."""
 
         kernel_spec = spec
 
@@ -306,13 +355,13 @@ def _kernel_manager(folder: Path) -> type:
     return OwnKernel
 
 
-def _keep(copy: Path, executed: Path) -> None:
-    """Write the executed copy to its place, without what differs from one run or machine to the next."""
+def _write_reproducible(copy: Path, executed: Path) -> None:
+    """Write an executed notebook without data that differ between runs."""
     import nbformat
 
     node = _read(copy)
     node.metadata.pop("papermill", None)
-    node.metadata.pop("widgets", None)  # bears random names, and what sliders show is the kernel's
+    node.metadata.pop("widgets", None)  # random names; sliders need a running kernel anyway
     node.metadata.get("language_info", {}).pop("version", None)
     for number, cell in enumerate(node.cells):
         cell.metadata.pop("papermill", None)
@@ -322,11 +371,11 @@ def _keep(copy: Path, executed: Path) -> None:
         if not tags:
             cell.metadata.pop("tags", None)  # papermill adds an empty list to each cell
         if "injected-parameters" in tags:
-            cell.id = "injected-parameters"  # papermill's own is random
+            cell.id = "injected-parameters"  # papermill's id is random
         elif "papermill-error-cell-tag" in tags:
             cell.id = f"error-{number}"
-    files.write(executed, lambda temporary: nbformat.write(node, temporary))
+    files.write_atomically(executed, lambda temporary: nbformat.write(node, temporary))
 
 
-def _one_line(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,4 +1,7 @@
-"""The cells of all configured studies, their repetitions, and the raw files that exist."""
+"""The cells of all studies, their repetitions and their existing raw files.
+
+A cell is one configuration: a drive, its settings and a workload.
+"""
 
 import enum
 import os
@@ -8,15 +11,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from iopatterns.configuration import config, grid, kinds
-from iopatterns.raw.sidecars import UNPACKED, sidecar_path
+from iopatterns.raw.metadata_files import UNPACKED, metadata_path
 from iopatterns.workflow import capture
 
-RAW = "data/raw"
-PROGRESS = f"{RAW}/.progress"
+RAW_FOLDER = "data/raw"
+PROGRESS_FILE = f"{RAW_FOLDER}/.progress"
 
 
 class StopReason(enum.Enum):
-    """Why a cell has no more repetitions."""
+    """The reason why a cell has no more repetitions."""
 
     CONFIGURATION = f"repetitions of {config.CONFIG_FILE}"
     STUDY = "repetitions of the study's file"
@@ -24,14 +27,14 @@ class StopReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """When a cell is finished: at this number of repetitions, for this reason."""
+    """The number of repetitions of a finished cell, and what sets this number."""
 
     repetitions: int
     reason: StopReason
 
 
 class ArchiveFile(NamedTuple):
-    """The file into which the raw files of a drive are packed, and the SHA-256 that it has now."""
+    """The file that holds the packed raw files of a drive, and its SHA-256 checksum."""
 
     path: str
     sha256: str
@@ -39,15 +42,15 @@ class ArchiveFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a configuration, and their files at the time when the configuration was read.
+    """The cells of a configuration, and their files when the configuration was read.
 
-    A folder is the path of a cell's folder below the raw folder.
+    Folders of cells are paths below `RAW_FOLDER`.
 
     Attributes:
         config: The checked configuration.
-        by_study: The cells of each study, by folder, in the order of the study's file.
+        by_study: The cells of each study by folder, in the order of the study's file.
         completions: When each cell is finished, by folder.
-        modified_ns: The files of each cell, by folder and name, with the time of their last modification.
+        modified_ns: The modification time of each file of a cell, by folder and file name.
     """
 
     config: config.Config
@@ -75,39 +78,40 @@ class Cells:
         return [cell for cell in self.by_study[study].values() if drive in {None, cell.drive}]
 
     def of_files(self, raw_files: Iterable[str]) -> list[grid.Cell]:
-        """Return the cells that some raw files belong to, each cell once."""
-        folders = dict.fromkeys(raw.removeprefix(f"{RAW}/").rpartition("/")[0] for raw in raw_files)
+        """Return the cells of some raw files, each cell once."""
+        folders = dict.fromkeys(raw.removeprefix(f"{RAW_FOLDER}/").rpartition("/")[0] for raw in raw_files)
         return [self.by_study[folder.split("/")[1]][folder] for folder in folders]
 
     def raw_files(self, cells: Iterable[grid.Cell]) -> list[str]:
-        """Return the raw files that some cells have when they are finished."""
-        return [f"{RAW}/{cell.folder}/{name}" for cell in cells for name in self._names(cell)]
+        """Return all raw files of the cells, existing or not."""
+        return [f"{RAW_FOLDER}/{cell.folder}/{name}" for cell in cells for name in self._names(cell)]
 
     def missing(self, cells: Iterable[grid.Cell]) -> list[str]:
-        """Return the raw files that some cells lack."""
+        """Return the raw files of the cells that do not exist yet."""
         return [
-            f"{RAW}/{cell.folder}/{name}"
+            f"{RAW_FOLDER}/{cell.folder}/{name}"
             for cell in cells
             for name in self._names(cell)
             if name not in self.modified_ns[cell.folder]
         ]
 
     def unfinished(self, cells: Iterable[grid.Cell]) -> list[grid.Cell]:
-        """Return the cells that lack a raw file."""
+        """Return the cells with missing raw files."""
         return [cell for cell in cells if self.missing([cell])]
 
     def declared_outputs(self, cells: Iterable[grid.Cell]) -> list[str]:
-        """Return the raw files declared to Snakemake: the last of each cell, and any that is missing or newer.
+        """Return the raw files to declare to Snakemake as outputs of the cells.
 
-        The repetitions of a cell are measured in turn, so that the last file stands for all earlier files that are
-        older. Snakemake's time and memory grow with the number of files: ten repetitions cost as much as one.
+        These are the last raw file of each cell, and each earlier file that is missing or newer than the last. The
+        repetitions of a cell are measured in turn, so that the last file stands for all older files. Snakemake's time
+        and memory grow with the number of declared files, and this keeps the number independent of the repetitions.
         """
         found = []
         for cell in cells:
             *others, last = self._names(cell)
             modified_ns = self.modified_ns[cell.folder]
             newer = [name for name in others if last in modified_ns and _is_newer(name, last, modified_ns)]
-            found += [f"{RAW}/{cell.folder}/{name}" for name in (*newer, last)]
+            found += [f"{RAW_FOLDER}/{cell.folder}/{name}" for name in (*newer, last)]
         return found
 
     def experiments(self, study: str) -> dict[str, list[str]]:
@@ -115,16 +119,16 @@ class Cells:
         return {folder: list(cell.experiments) for folder, cell in self.by_study[study].items()}
 
     def own_repetitions(self) -> dict[str, int]:
-        """Return the repetitions of each study whose file sets their number."""
+        """Return the number of repetitions of each study that sets its own number."""
         completions = {study: self.completions[next(iter(cells))] for study, cells in self.by_study.items()}
         return {study: each.repetitions for study, each in completions.items() if each.reason is StopReason.STUDY}
 
     def _names(self, cell: grid.Cell) -> list[str]:
-        return [f"{name}.json" for name in grid.execution_names(self.completions[cell.folder].repetitions)]
+        return [f"{name}.json" for name in grid.repetition_names(self.completions[cell.folder].repetitions)]
 
 
-def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
-    """Return the cells of the configuration below ``root``.
+def load_cells(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
+    """Return the cells of a project's configuration.
 
     Args:
         root: The project's folder.
@@ -132,12 +136,12 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
 
     Raises:
         ConfigError: The configuration is wrong, or a study has no cell on any of the drives.
-        CaptureError: Traces are to be recorded, and there is no kernel for that.
+        CaptureError: Traces are to be recorded, but the kernel for this has not been built.
     """
-    conf = config.load(root, overrides)
+    conf = config.load_config(root, overrides)
     if conf.live:
-        conf = replace(conf, recordings=capture.planned(root, conf.studies))
-    by_study = {study: {cell.folder: cell for cell in grid.expand(conf, study)} for study in conf.studies}
+        conf = replace(conf, recordings=capture.planned_recordings(root, conf.studies))
+    by_study = {study: {cell.folder: cell for cell in grid.expand_grid(conf, study)} for study in conf.studies}
     for study, cells in by_study.items():
         if not cells:
             raise grid.GridError(f"{config.CONFIG_FILE}: drives: {_no_drive(conf, study)}")
@@ -145,12 +149,12 @@ def load(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
         conf,
         by_study,
         {folder: _completion(conf, study) for study, cells in by_study.items() for folder in cells},
-        {folder: _modified_ns(root / RAW / folder) for cells in by_study.values() for folder in cells},
+        {folder: _modified_ns(root / RAW_FOLDER / folder) for cells in by_study.values() for folder in cells},
     )
 
 
-def archives(conf: config.Config) -> dict[str, ArchiveFile]:
-    """Return the archive of each drive that was measured elsewhere, by the name of the drive."""
+def archives_by_drive(conf: config.Config) -> dict[str, ArchiveFile]:
+    """Return the archive of each drive that was measured elsewhere, by drive."""
     return {
         drive: ArchiveFile(os.path.normpath(entry["path"]), entry["contents"].sha256)
         for drive, entry in conf.drives.items()
@@ -159,8 +163,8 @@ def archives(conf: config.Config) -> dict[str, ArchiveFile]:
 
 
 def unpacked_marker(drive: str) -> str:
-    """Return the file that names the archive from which the raw files of a drive come."""
-    return f"{RAW}/{drive}/{UNPACKED}"
+    """Return the path of the file that names a drive's unpacked archive."""
+    return f"{RAW_FOLDER}/{drive}/{UNPACKED}"
 
 
 def _completion(conf: config.Config, study: str) -> Completion:
@@ -169,11 +173,11 @@ def _completion(conf: config.Config, study: str) -> Completion:
 
 
 def _no_drive(conf: config.Config, study: str) -> str:
-    """Return why a study has no cell, and what to do."""
+    """Return a message that a study has no cell, with the remedy."""
     experiments = conf.studies[study]["experiments"].values()
     named = list(dict.fromkeys(drive for body in experiments for drive in body.get("drives", ())))
-    remedy = f"Add one of those that it names ({', '.join(named)})" if named else "Name drives in its file"
-    return f"none has a cell of the study {study}. {remedy}, or one of your own, which no study names."
+    remedy = f"Add a drive that the study names ({', '.join(named)})" if named else "Name drives in its file"
+    return f"none has a cell of the study {study}. {remedy}, or add a drive that no study names."
 
 
 def _modified_ns(folder: Path) -> dict[str, int]:
@@ -185,11 +189,12 @@ def _modified_ns(folder: Path) -> dict[str, int]:
 
 
 def _is_newer(name: str, last: str, modified_ns: Mapping[str, int]) -> bool:
-    """Return whether a raw file is missing, or newer than another one by its own time or by its metadata file's time.
+    """Return whether a raw file is missing or newer than its cell's last one.
 
-    Snakemake sets the time of a declared output anew when its job ends. A metadata file keeps its time.
+    The times of the two metadata files are compared, too, because Snakemake updates the time of a declared output when
+    its job ends. A metadata file keeps its time.
     """
     if name not in modified_ns:
         return True
-    metadata_ns, last_metadata_ns = (modified_ns.get(sidecar_path(Path(each)).name, 0) for each in (name, last))
+    metadata_ns, last_metadata_ns = (modified_ns.get(metadata_path(Path(each)).name, 0) for each in (name, last))
     return modified_ns[name] > modified_ns[last] or metadata_ns > last_metadata_ns

@@ -1,4 +1,4 @@
-"""Typesets the report: a typst source with generated tables, figures and numbers becomes one PDF."""
+"""Typeset the report: compile a typst source to a PDF."""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from iopatterns.base.errors import IoPatternsError
 
 
 class ReportError(IoPatternsError):
-    """The report cannot be typeset; the message is typst's own, with the file and line it gives."""
+    """The report cannot be typeset; the message has typst's diagnostic."""
 
 
 def compile_report(
@@ -21,31 +21,42 @@ def compile_report(
     *,
     inputs: Mapping[str, str] | None = None,
 ) -> Path:
-    """Compile the typst file ``source`` to the PDF ``output`` and return the path of ``output``.
+    """Compile a typst file to a PDF.
 
-    ``root`` is the folder that ``/`` means in the source (default: the folder above that of ``source``, which
-    is the project's for ``paper/report.typ``). ``inputs`` are the document's ``sys.inputs``. The date
-    in the PDF is SOURCE_DATE_EPOCH (seconds since 1970), or 0. Only the fonts that come
-    with typst are used, so that the same input gives the same bytes on every machine. ``output`` appears
-    whole or not at all. Raises ReportError.
+    The same inputs give the same bytes on every machine: only the fonts that come with typst are used, and the date in
+    the PDF is the environment variable SOURCE_DATE_EPOCH (seconds since 1970), or 0. The PDF is written completely or
+    not at all.
+
+    Args:
+        source: The typst file.
+        output: The PDF to write.
+        root: The folder that ``/`` means in the source. The default is the parent of the folder of `source`, which is
+            the project's folder for ``paper/report.typ``.
+        inputs: The document's ``sys.inputs``.
+
+    Returns:
+        The path of the PDF.
+
+    Raises:
+        ReportError: The source does not exist or does not compile, or SOURCE_DATE_EPOCH is no whole number.
     """
     source, output = Path(source), Path(output)
     if not source.is_file():
-        raise ReportError(f"{source}: there is no such file to typeset")
+        raise ReportError(f"{source}: there is no such typst file")
     pdf = _pdf(
         source.resolve(),
         Path(root).resolve() if root is not None else source.resolve().parent.parent,
         dict(inputs or {}),
         _epoch(),
     )
-    files.write(output, lambda temporary: temporary.write_bytes(pdf))
+    files.write_atomically(output, lambda temporary: temporary.write_bytes(pdf))
     return output
 
 
 def _epoch() -> int:
     text = os.environ.get("SOURCE_DATE_EPOCH", "0")
     if not text.isdecimal():
-        raise ReportError(f"SOURCE_DATE_EPOCH is {text!r}, but must be whole seconds since 1970")
+        raise ReportError(f"SOURCE_DATE_EPOCH is {text!r}. It must be a whole number of seconds since 1970")
     return int(text)
 
 
@@ -55,13 +66,16 @@ def _pdf(source: Path, root: Path, inputs: dict[str, str], timestamp: int) -> by
         pdf = compiler.compile(format="pdf", timestamp=timestamp)
     except typst.TypstError as error:
         raise ReportError(_message(error, root)) from None
-    except RuntimeError as error:  # for example a source outside of root
+    except RuntimeError as error:  # for example if the source is outside of root
         raise ReportError(f"{source}: typst: {error}") from None
     assert isinstance(pdf, bytes)
     return pdf
 
 
 def _message(error: typst.TypstError, root: Path) -> str:
-    """Return typst's diagnostic, which has file, line and a caret below the fault."""
+    """Return an error message with typst's diagnostic.
+
+    The diagnostic has file, line and a caret below the error.
+    """
     text = getattr(error, "diagnostic", "") or error.message
     return f"the report does not compile (paths are relative to {root}):\n{text.strip()}"

@@ -1,4 +1,7 @@
-"""The files of the package that a script, notebook or module depends on, derived from imports."""
+"""The files of the package that a script, notebook or module depends on.
+
+Snakemake reruns a rule if one of its inputs changes. The rules declare these files as inputs.
+"""
 
 import ast
 import functools
@@ -12,107 +15,110 @@ import grimp
 
 from iopatterns.base import files
 
-# Our packages, and the folders that hold them
+# The packages of the project, and the folders that contain them
 _PACKAGES = {"iopatterns": "src", "fio_parser_json": "src/fio_parser_json"}
 _NATIVE = "iopatterns._twin"
 
 
-def dependencies_of(root: Path, *of: str) -> list[str]:
-    """Return the files of the package that some scripts, notebooks and modules import, directly or not.
+def dependencies_of(root: Path, *names: str) -> list[str]:
+    """Return the files of the packages that scripts, notebooks and modules import.
 
-    Imports inside functions count, and data beside a module that have its name.
+    Indirect imports and imports in functions count. A data file beside a module, with the module's name, counts as a
+    part of the module.
 
     Args:
         root: The project's folder.
-        of: Paths of scripts and notebooks below `root`, and dotted names of modules.
+        names: Paths of scripts and notebooks relative to `root`, and dotted names of modules.
 
     Returns:
-        Paths below `root` in alphabetical order. A module that is named is among them.
+        Paths relative to `root` in alphabetical order, including the files of the named modules.
 
     Raises:
-        ValueError: There is no module of a name.
+        ValueError: A named module does not exist.
     """
-    beside = {str(path.relative_to(root)) for path in _beside_notebooks(root, of)}
-    return sorted(beside | {path for module in _modules(root, of) for path in _files(root, module)})
+    beside = {str(path.relative_to(root)) for path in _modules_beside_notebooks(root, names)}
+    return sorted(beside.union(*(_files(root, module) for module in _modules(root, names))))
 
 
-def native_checksum(root: Path, *of: str) -> str:
-    """Return a checksum of the compiled parts of the package that some scripts, notebooks and modules use.
+def native_checksum(root: Path, *names: str) -> str:
+    """Return a checksum of the compiled parts that scripts and modules use.
 
-    Code uses a part if it imports the native module, or names the part's file. Another build of the same bytes has the
-    same checksum.
+    Code uses a part if it imports the native module, or contains the name of the part's file. Builds with the same
+    bytes have the same checksum.
 
-    Only rules that a default run does not use have this checksum as a parameter. A cell's name depends on what is asked
-    for, and raw files are the same for every build: as a parameter of all rules, each build would measure all anew.
+    Only rules outside the default run have this checksum as a parameter. Every build gives the same raw files, so that
+    a new build is no reason to measure again.
 
     Args:
         root: The project's folder.
-        of: Paths and names as for `dependencies_of`.
+        names: Paths and names as for `dependencies_of`.
     """
-    codes = list(_sources(root, of))
-    paths = {path for module in _modules(root, of) for path in _files(root, module) if path.endswith(".py")}
-    codes += [code for path in sorted(paths) for code in _code(root / path)]
+    sources = [path for path in dependencies_of(root, *names) if path.endswith(".py")]
+    codes = [*_codes(root, names), *(code for path in sources for code in _code(root / path))]
     parts = _native_parts()
-    named = {parts[name] for code in codes for name in _words(code) if name in parts}
-    sums = [f"{path.name} {files.sha256(path)}" for path in sorted(named)]
+    used = {parts[name] for code in codes for name in (*_imports(code), *_texts(code)) if name in parts}
+    sums = [f"{path.name} {files.sha256(path)}" for path in sorted(used)]
     return hashlib.sha256("\n".join(sums).encode()).hexdigest()
 
 
 def _native_parts() -> dict[str, Path]:
-    """Return the files that the build has installed, by what they are called in code: the native module by its name."""
+    """Return the installed compiled files, by the names that code uses.
+
+    These are the name of the native module, and file names.
+    """
     native = Path(importlib.import_module(_NATIVE).__file__ or "")
     beside = (path for path in native.parent.iterdir() if path.suffix in {"", ".so"} and path.is_file())
     return {_NATIVE if path == native else path.name: path for path in beside}
 
 
-def _words(code: str) -> Iterator[str]:
-    """Yield what code imports, and each text in it."""
-    yield from _imported(code)
-    yield from (node.value for node in _nodes(code) if isinstance(node, ast.Constant) and isinstance(node.value, str))
-
-
 def _is_file(name: str) -> bool:
-    """Return whether a name is that of a script or notebook, and not of a module."""
     return name.endswith((".py", ".ipynb"))
 
 
-def _modules(root: Path, of: Iterable[str]) -> frozenset[str]:
-    """Return the modules that some files import, and those named, with all that these import, directly or not."""
-    named = {each for each in of if not _is_file(each)}
-    if missing := sorted(named - _graph().modules):
+def _modules(root: Path, names: Iterable[str]) -> frozenset[str]:
+    """Return the named modules, and all modules that are imported.
+
+    Modules of other packages are left out.
+    """
+    modules = {name for name in names if not _is_file(name)}
+    if missing := sorted(modules - _graph().modules):
         raise ValueError(f"There is no module {', '.join(missing)}.")
-    imported = {module for code in _sources(root, of) for module in _imported(code)}
-    return _closure(frozenset(named | imported))
+    return _closure(frozenset(modules.union(*(_imports(code) for code in _codes(root, names)))))
 
 
-def _sources(root: Path, of: Iterable[str]) -> Iterator[str]:
-    """Yield the code of some scripts and notebooks, and of the modules beside the notebooks."""
-    named = [root / each for each in of if _is_file(each)]
-    yield from (code for file in [*named, *_beside_notebooks(root, of)] for code in _code(file))
+def _codes(root: Path, names: Iterable[str]) -> Iterator[str]:
+    """Yield the code of named scripts and notebooks, and modules beside them."""
+    for file in [*(root / name for name in names if _is_file(name)), *_modules_beside_notebooks(root, names)]:
+        yield from _code(file)
 
 
-def _beside_notebooks(root: Path, of: Iterable[str]) -> list[Path]:
-    """Return the modules that lie beside some notebooks under their names."""
-    modules = [(root / each).with_suffix(".py") for each in of if each.endswith(".ipynb")]
+def _modules_beside_notebooks(root: Path, names: Iterable[str]) -> list[Path]:
+    """Return the existing modules that have the name and folder of a named notebook."""
+    modules = [(root / name).with_suffix(".py") for name in names if name.endswith(".ipynb")]
     return [module for module in modules if module.is_file()]
 
 
-def _code(file: Path) -> Iterator[str]:
-    """Yield the Python code of a script, or of each code cell of a notebook; what is missing or broken has none.
+def _code(file: Path) -> list[str]:
+    """Return the code of a script, or of each code cell of a notebook.
 
-    Which of a rule's inputs are missing or broken is told by the plan, once all rules are known.
+    A missing or invalid file has no code.
+
+    `entry.require_sources` reports missing and invalid files once all rules are known.
     """
     try:
         text = file.read_text(encoding="utf-8")
-        cells = json.loads(text)["cells"] if file.suffix == ".ipynb" else None
-        found = [text] if cells is None else ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        if file.suffix != ".ipynb":
+            return [text]
+        return ["".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
     except (OSError, ValueError, KeyError, TypeError):
-        return
-    yield from found
+        return []
 
 
-def _imported(code: str) -> Iterator[str]:
-    """Yield the dotted names that code imports; of ``from a import b`` both, for b may be a module."""
+def _imports(code: str) -> Iterator[str]:
+    """Yield the dotted names that code imports.
+
+    ``from a import b`` yields ``a`` and ``a.b``, which may be a module.
+    """
     for node in _nodes(code):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -121,8 +127,16 @@ def _imported(code: str) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def _texts(code: str) -> Iterator[str]:
+    """Yield each string constant in code."""
+    yield from (node.value for node in _nodes(code) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
 def _nodes(code: str) -> Iterator[ast.AST]:
-    """Yield all parts of code. A notebook cell with a command of IPython's in it cannot be read, and has none."""
+    """Yield the syntax nodes of code.
+
+    Code that is not plain Python, such as a cell with an IPython command, has none.
+    """
     try:
         yield from ast.walk(ast.parse(code))
     except (SyntaxError, ValueError):
@@ -136,25 +150,25 @@ def _graph() -> grimp.ImportGraph:
 
 @functools.cache
 def _closure(names: frozenset[str]) -> frozenset[str]:
-    """Return the modules of those names, and all that they import, directly or not."""
+    """Return the modules among some names with everything that they import.
+
+    The packages of all these modules are included, because Python runs their code first.
+    """
     graph = _graph()
-    there = names & graph.modules
-    return frozenset(_with_packages({*there, *(up for name in there for up in graph.find_upstream_modules(name))}))
-
-
-def _with_packages(modules: Iterable[str]) -> Iterator[str]:
-    """Yield modules with the packages that they are in, whose own code runs first."""
-    for module in modules:
-        parts = module.split(".")
-        yield from (".".join(parts[: count + 1]) for count in range(len(parts)))
+    modules = names & graph.modules
+    modules = modules.union(*(graph.find_upstream_modules(name) for name in modules))
+    parts = [module.split(".") for module in modules]
+    return frozenset(".".join(each[:count]) for each in parts for count in range(1, len(each) + 1))
 
 
 @functools.cache
 def _files(root: Path, module: str) -> tuple[str, ...]:
-    """Return a module's source, and the data beside it that bear its name, such as the style of ``plots``.
+    """Return the source of a module and the data files with its name.
 
-    Which there are is read off the package that runs, so that one that is missing below ``root`` is missed. The native
-    module has none; it is rebuilt by its own means.
+    An example of a data file is the style file of ``plots``.
+
+    The files are listed in the package that runs, so that a file that is missing below `root` is found missing. The
+    native module has no files: its build is not a matter of the workflow.
     """
     package, _, rest = module.partition(".")
     here = Path(str(importlib.import_module(package).__file__)).parent

@@ -1,67 +1,130 @@
-"""The terminal output of a run: reasons for measuring, a line for each batch, and the end of a failed run.
+"""The terminal output of a run: reasons, progress, and failures.
 
 `RunLog` is a logger plugin of Snakemake. Snakemake's events decide what is printed. A record without an event is
 printed from WARNING on; Snakemake's log file has every record. With --verbose, --printshellcmds or --debug-dag,
 Snakemake's own handler prints instead.
 """
 
+import atexit
 import logging
 import os
 import re
+import shlex
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from snakemake.common import NOTHING_TO_BE_DONE_MSG
 from snakemake.scheduling import job_scheduler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from iopatterns.base import units
-from iopatterns.configuration import grid
 from iopatterns.measuring import progress
 from iopatterns.workflow import batches, forecast, run_reasons
 from iopatterns.workflow.planned_cells import Cells
 
-# The state in which Slurm ended a job. Snakemake's executor has it in the text of the job's error alone.
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+# The state in which Slurm ended a job. Snakemake's executor reports it only in the text of the job's error.
 _SLURM_STATE = re.compile(r"SLURM status is:\s+'(?P<state>\w+)'")
 _STATES = {
     "TIMEOUT": "it reached its time limit",
     "NODE_FAIL": "its host failed",
-    "OUT_OF_MEMORY": "it took more memory than it had asked for",
+    "OUT_OF_MEMORY": "it needed more memory than it had requested",
     "CANCELLED": "it was cancelled",
     "PREEMPTED": "another job took its place",
 }
 # Text of Python's subprocess.CalledProcessError, in Snakemake's RuleException for a command that failed. A command that
 # a signal killed has printed nothing itself.
 _COMMAND_FAILED, _KILLED = "CalledProcessError", re.compile(r"died with <Signals\.\w+: \d+>")
-# An error without an event that says nothing else than the error of the job
+# An error without an event, printed in addition to the error of the job
 _JOB_FAILED = getattr(job_scheduler, "_ERROR_MSG_FINAL", None)
 # Exceptions with which a run ends after a failed job or an interrupt
 _ENDINGS = frozenset({"WorkflowError", "KeyboardInterrupt"})
-# The variable by which a script that calls Snakemake passes on the command by which the user called the script
-COMMAND = "IOPATTERNS_COMMAND"
+# Environment variable with the command that the user typed, set by a script that calls Snakemake
+COMMAND_VARIABLE = "IOPATTERNS_COMMAND"
 _LONGEST_REASON = 100
 _MOST_FILES = 2
+# Without a progress bar, progress is printed when a study is complete, and otherwise at most this often
+_PROGRESS_INTERVAL_S = 60.0
 
 
 @dataclass
 class _Job:
-    """A job that was begun: the name of its rule, its message, its log files and its start by the monotonic clock.
+    """A job that has started.
 
-    `ending` has how Slurm or a signal ended the job, if that is known.
+    Attributes:
+        rule: The name of its rule.
+        message: The message of its rule, with a line for each cell if it measures.
+        logs: Its log files.
+        ending: How Slurm or a signal ended the job; empty if that is unknown.
     """
 
     rule: str
     message: str
     logs: list[str]
-    began_s: float
     ending: str = ""
+
+
+class _Measuring:
+    """The progress of measuring: a bar on a terminal, some lines elsewhere."""
+
+    def __init__(self, cells: Cells, outstanding: list[batches.Batch], stream: Any) -> None:
+        self._repetitions = {batch.name: len(cells.missing(batch.cells)) for batch in outstanding}
+        self._outstanding = Counter(batch.study for batch in outstanding)
+        self._printed_s = time.monotonic()
+        self._bar = _progress_bar(stream)
+        if self._bar:
+            self._task = self._bar.add_task("Measuring", total=sum(self._repetitions.values()))
+            self._bar.start()
+            atexit.register(self.stop)  # otherwise a run that ends in an error would leave the cursor hidden
+
+    def batch_done(self, batch: batches.Batch) -> str:
+        """Count a measured batch; return a line to print, or an empty text."""
+        self._outstanding[batch.study] -= 1
+        is_study_complete = not self._outstanding[batch.study]
+        if self._bar:
+            self._bar.advance(self._task, self._repetitions[batch.name])
+            if not self._outstanding.total():
+                self.stop()
+            return ""
+        if not is_study_complete and time.monotonic() - self._printed_s < _PROGRESS_INTERVAL_S:
+            return ""
+        self._printed_s = time.monotonic()
+        return f"{f'{batch.study} is measured' if is_study_complete else 'Measuring'}{progress.progress_text()}"
+
+    def stop(self) -> None:
+        """Remove the bar from the terminal, if there is one."""
+        if self._bar:
+            self._bar.stop()
+
+
+def _progress_bar(stream: Any) -> "Progress | None":
+    """Return a progress bar on a terminal; None for any other stream."""
+    if not stream.isatty():
+        return None
+    from rich import progress as bars
+    from rich.console import Console
+
+    console = Console(file=stream)
+    if console.is_dumb_terminal:
+        return None
+    columns = (
+        "{task.description}",
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        "repetitions, left:",
+        bars.TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    # one estimate from the complete run: a batch takes seconds, so that a short period has too few samples
+    return bars.Progress(*columns, console=console, transient=True, speed_estimate_period=1e9)
 
 
 class RunLog(LogHandlerBase):
@@ -76,12 +139,12 @@ class RunLog(LogHandlerBase):
     has_filter = has_formatter = True
 
     def __post_init__(self) -> None:
-        """Decide whether to print, and where to."""
+        """Initialise the state of the run, and decide whether to print."""
         settings = self.common_settings
-        self._stream = sys.stdout if settings.stdout else sys.stderr
         self._quiet = any(getattr(each, "name", "") == "ALL" for each in settings.quiet or ())
         self._is_off = settings.verbose or settings.printshellcmds or settings.debug_dag
         self._batches: Mapping[str, batches.Batch] = {}
+        self._measuring: _Measuring | None = None
         self._jobs: dict[int, _Job] = {}
         self._failed: dict[int, _Job] = {}
         self._has_begun = self._was_interrupted = False
@@ -94,17 +157,20 @@ class RunLog(LogHandlerBase):
         return not self._is_off
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print what a log record means to a user."""
+        """Print the message that a log record has for a user, if any."""
         try:
             if not self._is_off:
                 self._take(record)
         except BrokenPipeError:
             raise
-        except Exception:  # a fault here must not end the run
+        except Exception:  # an error in printing must not end the run
             self.handleError(record)
 
     def _watch_interrupts(self) -> None:
-        """Note a Ctrl-C. Snakemake has no event for it, and reports it like a failed job."""
+        """Record a Ctrl-C.
+
+        Snakemake has no event for it, and reports it like a failed job.
+        """
         previous = signal.getsignal(signal.SIGINT)
 
         def interrupted(number: int, frame: FrameType | None) -> Any:
@@ -128,7 +194,7 @@ class RunLog(LogHandlerBase):
             case LogEvent.ERROR:
                 self._error(str(about.get("exception")), text)
             case None:
-                # after a failure, warnings are about the files that the job has left
+                # after a failure, warnings concern the files that the failed job has left
                 is_warning = record.levelno == logging.WARNING and not (self._failed or self._was_interrupted)
                 is_error = record.levelno > logging.WARNING and text != _JOB_FAILED
                 if is_warning or is_error or text == NOTHING_TO_BE_DONE_MSG:
@@ -138,32 +204,43 @@ class RunLog(LogHandlerBase):
         if text.strip() and (error or not self._quiet):
             print(text.strip("\n"), file=self._stream, flush=True)
 
+    @property
+    def _stream(self) -> Any:
+        """The standard stream to print to. While a progress bar is shown, rich prints to it above the bar."""
+        return sys.stdout if self.common_settings.stdout else sys.stderr
+
     def _run_begins(self, stats: Mapping[str, Any]) -> None:
-        """Print which cells are measured, and why. Snakemake reports the jobs of a dry run twice."""
+        """Print which cells are measured, and why.
+
+        Snakemake reports the jobs of a dry run twice; the second report is ignored.
+        """
         if self._has_begun:
             return
         self._has_begun = True
-        measured: list[grid.Cell] = []
-        others = 0
-        self._batches = batches.by_name(self.cells) if self.cells else {}
-        for rule, count in stats.items():
-            if rule in self._batches:
-                measured += self._batches[rule].cells
-            elif rule not in {"total", "all"} and not rule.startswith("measure_"):
-                others += int(count)
-        if self.cells and measured:
-            lines = run_reasons.lines(self.cells, self.cells.unfinished(measured))
-            for line in lines + (forecast.own_repetitions(self.cells) if self.common_settings.dryrun else []):
+        is_dry = self.common_settings.dryrun
+        self._batches = batches.batches_by_name(self.cells) if self.cells else {}
+        outstanding = [self._batches[rule] for rule in stats if rule in self._batches]
+        unfinished = self.cells.unfinished(cell for batch in outstanding for cell in batch.cells) if self.cells else []
+        if self.cells and unfinished:
+            lines = run_reasons.measuring_reasons(self.cells, unfinished)
+            for line in lines + (forecast.own_repetitions_lines(self.cells) if is_dry else []):
                 self._print(line)
-        if self.common_settings.dryrun and others:
-            self._print(f"{'Then' if measured else 'To do:'} {others} step{'' if others == 1 else 's'}:")
+            if not (is_dry or self._quiet):
+                self._measuring = _Measuring(self.cells, outstanding, self._stream)
+        others = sum(
+            int(count)
+            for rule, count in stats.items()
+            if rule not in {"total", "all"} and not rule.startswith("measure_")
+        )
+        if is_dry and others:
+            self._print(f"{'Then' if outstanding else 'To do:'} {others} step{'' if others == 1 else 's'}:")
 
     def _job_begins(self, about: Mapping[str, Any]) -> None:
         number, rule = about.get("jobid", -1), str(about.get("rule_name"))
         if number in self._failed:
-            self._print(f"{self._failure(self._failed.pop(number))} It is begun again.")
+            self._print(f"{self._failure(self._failed.pop(number))} It is started again.")
         message = str(about.get("rule_msg") or rule).strip()
-        self._jobs[number] = _Job(rule, message, list(about.get("log") or ()), time.monotonic())
+        self._jobs[number] = _Job(rule, message, list(about.get("log") or ()))
         if rule.startswith("measure_"):
             return
         if not self.common_settings.dryrun:
@@ -172,13 +249,8 @@ class RunLog(LogHandlerBase):
             self._print(f"  {message}{_because(str(about.get('reason') or ''))}")
 
     def _job_ends(self, job: _Job | None) -> None:
-        if job is None or self.cells is None or job.rule not in self._batches:
-            return
-        batch = self._batches[job.rule]
-        if count := len(self.cells.unfinished(batch.cells)):
-            took = units.format_duration(time.monotonic() - job.began_s)
-            measured = f"{count} cell{'' if count == 1 else 's'} in {took}"
-            self._print(f"{batch.study} on {batch.drive}: {measured}{progress.outlook()}")
+        if job and self._measuring and job.rule in self._batches:
+            self._print(self._measuring.batch_done(self._batches[job.rule]))
 
     def _job_fails(self, about: Mapping[str, Any]) -> None:
         job = self._jobs.get(about.get("jobid", -1))
@@ -189,7 +261,10 @@ class RunLog(LogHandlerBase):
         self._killed = ""
 
     def _error(self, exception: str, text: str) -> None:
-        """Print an exception of Snakemake, or the end of the run that it stands for."""
+        """Print an exception of Snakemake.
+
+        If the exception only ends the run, the reason of the end is printed instead.
+        """
         if exception == "RuleException" and _COMMAND_FAILED in text:
             killed = _KILLED.search(text)
             self._killed = killed[0] if killed else ""
@@ -201,32 +276,37 @@ class RunLog(LogHandlerBase):
             self._end()
 
     def _end(self) -> None:
-        """Print why the run has ended early, what is kept, and how to go on."""
+        """Print why the run has ended early, and the command that continues it."""
+        if self._measuring:
+            self._measuring.stop()
         if self._was_interrupted:
             self._print("Stopped.", error=True)
         else:
             for job in self._failed.values():
                 self._print(self._failure(job), error=True)
-        done = progress.outlook().removeprefix(" - ").partition(",")[0]
-        kept = f"What is finished is kept: {done}." if done and " of 0 " not in done else "What is finished is kept."
-        self._print(f"{kept} This goes on from there: {_command()}", error=True)
+        done = progress.progress_text().removeprefix(" - ").partition(",")[0]
+        kept = f": {done}" if done and " of 0 " not in done else ""
+        self._print(f"Finished measurements are kept{kept}. To continue: {_command()}", error=True)
 
     def _failure(self, job: _Job) -> str:
-        """Return which job has failed and how, and the files that have its messages."""
+        """Return a message that a job has failed, with the cause and the log files."""
         what = job.message.splitlines()[0] if job.message else job.rule
         if job.rule in self._batches and "\n" in job.message:
             what = what.partition(":")[0]
         logs = [path for path in job.logs if Path(path).is_file() and Path(path).stat().st_size]
-        log = f" Its messages are in {', '.join(logs)}." if logs else ""
+        log = f" See {', '.join(logs)}." if logs else ""
         return f"Failed{f' ({job.ending})' if job.ending else ''}: {what}.{log}"
 
 
 def _because(reason: str) -> str:
-    """Return why a step is taken, for the end of its line; nothing if its inputs are just made in the same run.
+    """Return the reason for running a job, as the end of a line.
 
-    Snakemake has the reason as text alone. A part of unknown wording is printed as it is.
+    The result is empty if the job's inputs are made in the same run.
+
+    Args:
+        reason: Snakemake's reason. Snakemake provides only a text; parts with unknown wording are returned unchanged.
     """
-    told = []
+    parts = []
     for part in reason.split("; "):
         kind, _, files = part.partition(": ")
         named = [name for name in files.split(", ") if name]
@@ -234,21 +314,22 @@ def _because(reason: str) -> str:
             continue
         if kind.startswith("Updated input files"):
             more = f" and {len(named) - _MOST_FILES} more" if len(named) > _MOST_FILES else ""
-            told.append(f"newer: {', '.join(named[:_MOST_FILES])}{more}")
+            parts.append(f"newer: {', '.join(named[:_MOST_FILES])}{more}")
         elif kind.startswith("Missing output files"):
-            told.append("not there yet")
+            parts.append("missing")
         elif kind.startswith(("Params have changed", "Code has changed", "Set of input files has changed")):
-            told.append(kind.lower().removesuffix(" since last execution"))
+            parts.append(kind.lower().removesuffix(" since last execution"))
         elif part and part != "Rules with neither input nor output files are always executed":
-            told.append(part if len(part) <= _LONGEST_REASON else f"{part[:_LONGEST_REASON]} …")
-    return f" ({'; '.join(told)})" if told else ""
+            parts.append(part if len(part) <= _LONGEST_REASON else f"{part[:_LONGEST_REASON]} …")
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _command() -> str:
-    """Return the command line that started this run: Snakemake's, or the command of a script that called Snakemake."""
-    import shlex
+    """Return the command that the user typed to start this run.
 
-    if script := os.environ.get(COMMAND):
+    It is Snakemake's command line, or the command of a script that called Snakemake.
+    """
+    if script := os.environ.get(COMMAND_VARIABLE):
         return script
     words = ["snakemake", *sys.argv[1:]]
     if not any(word.startswith(("--cores", "-c", "--jobs", "-j", "--profile")) for word in words):

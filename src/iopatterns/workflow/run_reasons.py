@@ -1,4 +1,7 @@
-"""Why cells are measured: they are new, their configuration has changed, or they lack repetitions."""
+"""Reasons for measuring cells: new, changed, or missing repetitions.
+
+A cell is one configuration: a drive, its settings and a workload. A changed configuration is another cell.
+"""
 
 import json
 import os
@@ -9,15 +12,14 @@ from typing import Any
 
 from iopatterns.configuration import grid
 from iopatterns.configuration.factors import FACTORS
-from iopatterns.raw.sidecars import sidecar_path
-from iopatterns.workflow.planned_cells import RAW, Cells
+from iopatterns.raw.metadata_files import metadata_path
+from iopatterns.workflow.planned_cells import RAW_FOLDER, Cells
 
-# Up to this number, cells are named one by one
-_MOST_NAMED = 8
-_MOST_LEVELS = 6
-_HASH_CHARACTERS = 9  # with which a cell's name ends: "-" and the first digits of its digest
+_MOST_NAMED = 8  # up to this number, cells are listed by name
+_MOST_LEVELS = 6  # listed for each factor
+_HASH_CHARACTERS = 9  # at the end of a cell's name: "-" and the first digits of its digest
 _FOLLOWING = re.compile(rf"-(?:{FACTORS['size'].tag}|{FACTORS['offset_increment'].tag})\d+[a-z]*(?=-|$)")
-# Keys of a specification that a user knows by another name
+# Names that users know for keys of a specification
 _LABELS = {
     "runtime_ms": "runtime",
     "warmup_ms": "warmup",
@@ -32,7 +34,7 @@ _LABELS = {
     "replay.made_of": "what the trace is recorded of",
     "protocol": "the protocol of this version",
 }
-# Keys that follow from other keys: a change of the latter explains a change of the former
+# Keys with values that depend on other keys. A change of one of the other keys explains a change of the key.
 _DERIVED = {
     "the model of the twin": {"drive.model", "parameters under set of the twin"},
     "size": {"file_size", "offset_increment"},
@@ -41,17 +43,24 @@ _DERIVED = {
     "file_size": {"replay"},
 }
 
-# The specification of a cell without its nesting, by the names that a user has for its keys
-Flat = Mapping[str, Any]
+# The specification of a cell as a flat mapping, by the names that users know for its keys
+FlatSpecification = Mapping[str, Any]
 
 
-def lines(cells: Cells, unfinished: Sequence[grid.Cell]) -> list[str]:
-    """Return a line for each study with unfinished cells, after a line for each cell if the cells are few.
+def measuring_reasons(cells: Cells, unfinished: Sequence[grid.Cell]) -> list[str]:
+    """Return lines with the reasons for measuring, one for each study.
 
-    A cell has changed if another configuration's measurement of its point exists and is not planned any more.
+    If there are few cells, a line for each cell comes first.
+
+    A cell counts as changed if a measurement with the same levels and another configuration exists, and this other
+    configuration is no longer planned.
+
+    Args:
+        cells: All cells of the run.
+        unfinished: The cells with missing raw files.
     """
-    told = [f"Measuring {cell.study} on {cell.drive}: {cell.name}" for cell in unfinished]
-    told = told if len(told) <= _MOST_NAMED else []
+    lines = [f"Measuring {cell.study} on {cell.drive}: {cell.name}" for cell in unfinished]
+    lines = lines if len(lines) <= _MOST_NAMED else []
     for study in cells.studies:
         of_study = [cell for cell in unfinished if cell.study == study]
         begun = [cell for cell in of_study if _has_raw_files(cells.modified_ns[cell.folder])]
@@ -68,8 +77,8 @@ def lines(cells: Cells, unfinished: Sequence[grid.Cell]) -> list[str]:
         if begun:
             parts.append(f"{_count(begun)} with repetitions to add")
         if parts:
-            told.append(f"{study}: {'; '.join(parts)}")
-    return told
+            lines.append(f"{study}: {'; '.join(parts)}")
+    return lines
 
 
 def _count(cells: Sequence[grid.Cell]) -> str:
@@ -88,20 +97,22 @@ def _listed(folder: Path) -> list[str]:
 
 
 def _point(folder: str) -> str:
-    """Return a cell's folder without its hash, and without the levels that may follow from the size of the file."""
+    """Return a cell's folder without hash and levels that depend on file_size."""
     return _FOLLOWING.sub("", folder[:-_HASH_CHARACTERS])
 
 
-def _stored(cells: Cells, unmeasured: Iterable[grid.Cell]) -> dict[str, list[Flat]]:
-    """Return what is stored of the points of some cells under other configurations, by the cell's folder.
+def _stored(cells: Cells, unmeasured: Iterable[grid.Cell]) -> dict[str, list[FlatSpecification]]:
+    """Return specifications of existing measurements with the levels of some cells.
 
-    The measurement of a cell that is still planned is left out: its configuration has not changed.
+    The keys are folders of cells.
+
+    Measurements of planned cells are left out, because their configuration has not changed.
     """
-    raw, planned = cells.root / RAW, cells.modified_ns.keys()
+    raw, planned = cells.root / RAW_FOLDER, cells.modified_ns.keys()
     by_point: dict[str, list[grid.Cell]] = {}
     for cell in unmeasured:
         by_point.setdefault(_point(cell.folder), []).append(cell)
-    found: dict[str, list[Flat]] = {}
+    found: dict[str, list[FlatSpecification]] = {}
     for parent in dict.fromkeys(point.rpartition("/")[0] for point in by_point):
         for folder in (f"{parent}/{name}" for name in sorted(_listed(raw / parent))):
             of_point = by_point.get(_point(folder))
@@ -112,17 +123,20 @@ def _stored(cells: Cells, unmeasured: Iterable[grid.Cell]) -> dict[str, list[Fla
     return found
 
 
-def _specification(folder: Path, names: Iterable[str]) -> Flat | None:
-    """Return the specification of the measurement in a folder, None where its metadata file cannot be read."""
+def _specification(folder: Path, names: Iterable[str]) -> FlatSpecification | None:
+    """Return the specification of the measurement in a folder, if readable."""
     raws = sorted(name for name in names if name.endswith(".json") and name.count(".") == 1)
     try:
-        return _flat(json.loads(sidecar_path(folder / raws[0]).read_text(encoding="utf-8"))["specification"])
+        return _flat(json.loads(metadata_path(folder / raws[0]).read_text(encoding="utf-8"))["specification"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
 def _flat(specification: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a specification without its nesting; the key `replay` has whether there is a replay."""
+    """Return a specification as a flat mapping.
+
+    Its key `replay` is whether the cell replays a trace.
+    """
     found: dict[str, Any] = {"replay": "replay" in specification}
 
     def add(part: Mapping[str, Any], prefix: str) -> None:
@@ -138,9 +152,12 @@ def _flat(specification: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _new_levels(new: Sequence[grid.Cell], others: Sequence[grid.Cell]) -> str:
-    """Return the levels that only new cells have; nothing where no level tells new cells from others."""
+    """Return the levels that only new cells have, as the end of a line.
+
+    The result is empty if there is no such level.
+    """
     if not others:
-        return ", all that there are"
+        return " (the complete study)"
     known = {_level(name, level) for cell in others for name, level in _flat(cell.specification).items()}
     found: dict[str, dict[str, None]] = {}
     for cell in new:
@@ -159,8 +176,11 @@ def _level(name: str, level: Any) -> tuple[str, str]:
     return name, json.dumps(level, sort_keys=True)
 
 
-def _changed_keys(cell: grid.Cell, stored: Iterable[Flat]) -> list[str]:
-    """Return the keys in which a cell differs from the nearest stored configuration, without keys that follow."""
+def _changed_keys(cell: grid.Cell, stored: Iterable[FlatSpecification]) -> list[str]:
+    """Return the keys that differ from the most similar stored configuration.
+
+    Keys whose change another changed key explains are left out.
+    """
     now = _flat(cell.specification)
     differing = ([name for name in {**now, **old} if old.get(name) != now.get(name)] for old in stored)
     nearest = min(differing, key=len, default=[])

@@ -1,54 +1,60 @@
-"""The start of a run: its lock, the check of the hosts, its progress count and its first message."""
+"""The start of a run: its lock, checks of hosts, and first message."""
 
 import fcntl
 import os
 from pathlib import Path
 
-from iopatterns.base import children, messages, units, yaml_schema
+from iopatterns.base import messages, subprocess_env, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import kinds
 from iopatterns.measuring import health, progress
 from iopatterns.workflow import forecast, hosts
-from iopatterns.workflow.planned_cells import PROGRESS, RAW, Cells
+from iopatterns.workflow.planned_cells import PROGRESS_FILE, RAW_FOLDER, Cells
+
+# Up to this number, drives are listed by name
+_MOST_NAMES = 4
 
 
 class RunLockError(IoPatternsError):
     """Another process runs this workflow."""
 
 
-def begin(cells: Cells, cluster: hosts.Submission | None = None) -> None:
-    """Start a run: lock the raw folder until the process ends, and print what will be measured.
+def begin_run(cells: Cells, cluster: hosts.SlurmSubmission | None = None) -> None:
+    """Start a run: lock the raw folder, and print what will be measured.
+
+    The lock is held until the process ends.
 
     Args:
-        cells: What the run measures.
-        cluster: Where the jobs go, None where they stay on this host.
+        cells: The cells to measure.
+        cluster: Where the jobs are submitted; None if they run on this host.
 
     Raises:
         RunLockError: Another process runs this workflow.
-        ConfigError: The raw folder cannot be written, or a drive is another host's.
-        ClusterError: A host lacks what jobs need.
+        ConfigError: The raw folder cannot be written, or a drive belongs to another host.
+        ClusterError: A host lacks something that jobs need.
     """
-    lock(cells.root / RAW)  # never closed: the lock would end
-    children.make_uniform()
-    forecasts = [each for each in forecast.of_drives(cells) if each.repetitions]
+    lock_raw_folder(cells.root / RAW_FOLDER)  # never closed, because closing would release the lock
+    subprocess_env.make_environment_uniform()
+    forecasts = [each for each in forecast.drive_forecasts(cells) if each.repetitions]
     drives = {each.drive: cells.config.drives[each.drive] for each in forecasts}
-    hosts.require(cells.root, drives, cluster)
+    hosts.require_hosts(cells.root, drives, cluster)
     repetitions, seconds = sum(each.repetitions for each in forecasts), sum(each.seconds for each in forecasts)
-    progress.begin(cells.root / PROGRESS, repetitions)
+    progress.begin_count(cells.root / PROGRESS_FILE, repetitions)
     if repetitions:
+        on = ", ".join(drives) if len(drives) <= _MOST_NAMES else f"{len(drives)} drives"
         total = units.format_duration(forecast.run_s(cells, forecasts))
         messages.say(
-            f"To measure: {repetitions} repetitions on {', '.join(drives)}, about {units.format_duration(seconds)};"
-            f" with analysis and report about {total}."
+            f"To measure: {repetitions} repetitions on {on}, about {units.format_duration(seconds)}; with analysis and"
+            f" report about {total}."
         )
-    if any(kinds.is_real(entry) for entry in drives.values()) and health.tool() is None:
+    if any(kinds.is_real(entry) for entry in drives.values()) and health.health_program() is None:
         messages.say(
-            "Temperature and health of drives are not recorded: neither smartctl nor nvme is installed."
-            " apt-get install smartmontools"
+            "Temperature and health of drives are not recorded, because neither smartctl nor nvme is installed."
+            " Install smartctl: apt-get install smartmontools"
         )
 
 
-def lock(folder: Path) -> int:
+def lock_raw_folder(folder: Path) -> int:
     """Lock a raw folder until the returned descriptor is closed.
 
     Snakemake's own lock outlives a killed run, and a user must remove it. The kernel releases this lock when the

@@ -1,4 +1,7 @@
-"""Begin a study: a grid that runs, and a notebook and a section of the report that show each experiment of any grid."""
+"""Create the files of a new study from templates.
+
+The grid can be run as it is. The notebook and the section of the report show each experiment of any grid.
+"""
 
 import os
 from pathlib import Path
@@ -13,60 +16,76 @@ _FILES = {
     "study.ipynb": study_files.NOTEBOOK,
     "study.typ": study_files.SECTION,
 }
-# What the files of a source are begun from
-_OF_A_SOURCE = {name: f"{study_files.PUBLISHED}/{name}" for name in ("values.csv", "drives.csv", "claims.yaml")}
-# What stands for the names of study and drive in the templates
+# Templates of the published values and claims of a source
+_OF_A_SOURCE = {name: f"{study_files.PUBLISHED_PLACE}/{name}" for name in ("values.csv", "drives.csv", "claims.yaml")}
+# Placeholders for the names of study and drive in the templates
 _NAME, _DRIVE = "the-study", "the-drive"
 _USUAL_DRIVE = "c400"
 
 
 class SkeletonError(IoPatternsError):
-    """A study cannot be begun under a name."""
+    """A study with this name cannot be created."""
 
     exit_status = 2
 
 
-def write(root: Path, study: str, *, with_source: bool = False) -> list[Path]:
-    """Write grid, notebook and section of a study, or those that are missing; return their paths.
+def create_study(root: Path, study: str, *, with_source: bool = False) -> list[Path]:
+    """Write the missing files of a new study: grid, notebook and section.
 
-    ``with_source`` adds the files of published values, with an example of each. Nothing is overwritten. Raises
-    SkeletonError for an invalid name, where all files are there already, and outside of a project.
+    Existing files are kept.
+
+    Args:
+        root: The project's folder.
+        study: The name of the study.
+        with_source: Whether to write examples of published values, drives and claims, too.
+
+    Returns:
+        The paths of the written files, relative to `root`.
+
+    Raises:
+        SkeletonError: The name is invalid, all files exist already, or `root` is no project's folder.
     """
     if not study_files.is_study_name(study):
-        shown = printable(study)
         raise SkeletonError(
-            f"'{shown}' is no name for a study. Use small letters, digits, '-' and '_', such as depth-2."
+            f"'{printable(study)}' cannot be the name of a study. Use lower-case letters, digits, '-' and '_', such as"
+            " depth-2."
         )
     places = _FILES | (_OF_A_SOURCE if with_source else {})
     paths = {template: Path(place.format(study=study)) for template, place in places.items()}
     for path in (Path(place) for place in _FILES.values()):
         if not (root / path.parent).is_dir():
-            raise SkeletonError(f"{path.parent}: there is no such folder here. Run this in the project's own folder.")
+            raise SkeletonError(
+                f"{path.parent}: there is no such folder here. Run this command in the project's folder."
+            )
     missing = {template: path for template, path in paths.items() if not os.path.lexists(root / path)}
     if not missing:
-        there = ", ".join(map(str, paths.values()))
-        raise SkeletonError(f"the study '{study}' is there already: {there}. Choose another name.")
+        existing = ", ".join(map(str, paths.values()))
+        raise SkeletonError(f"the study '{study}' exists already: {existing}. Choose another name.")
     for template, path in missing.items():
         text = (_TEMPLATES / template).read_text(encoding="utf-8")
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text.replace(_NAME, study).replace(_DRIVE, drive(root)), encoding="utf-8")
+        (root / path).write_text(text.replace(_NAME, study).replace(_DRIVE, default_drive(root)), encoding="utf-8")
     return list(missing.values())
 
 
-def drive(root: Path) -> str:
-    """Return the simulated drive of a new study: the usual one, or the first model where that was removed."""
+def default_drive(root: Path) -> str:
+    """Return the simulated drive of a new study: ``c400`` or the first model.
+
+    The first model is used if the model c400 was removed.
+    """
     models = sorted(path.stem for path in (root / "data/twins").glob("*.yaml"))
     return _USUAL_DRIVE if _USUAL_DRIVE in models or not models else models[0]
 
 
 def next_step(root: Path, study: str, *, with_source: bool = False) -> str:
-    """Return for people how to run a new study, and how to keep it."""
-    grid, published = study_files.GRID.format(study=study), study_files.PUBLISHED.format(study=study)
-    run = f"snakemake --cores 1 --config 'studies=[{study}]' 'drives=[{drive(root)}]'"
+    """Return instructions how to run a new study and how to keep it."""
+    grid, published = study_files.GRID.format(study=study), study_files.PUBLISHED_PLACE.format(study=study)
+    run = f"snakemake --cores 1 --config 'studies=[{study}]' 'drives=[{default_drive(root)}]'"
     first = (
-        f"Fill in `source` in {grid}, and what the source published in {published}/ (data/published/README.md explains"
-        f" each column and key). Then run it: {run}"
+        f"Fill in `source` in {grid}, and the published values in {published}/ (data/published/README.md explains each"
+        f" column and key). Then run the study: {run}"
         if with_source
-        else f"Run it: {run}\nThen edit {grid}: what it varies is up to you."
+        else f"Run the study: {run}\nThen edit {grid} to vary what you are interested in."
     )
-    return f"{first}\nTo keep it, add {study} to studies in config/config.yaml. docs/add-a-study.md has an example."
+    last = f"To run the study by default, add {study} to studies in config/config.yaml."
+    return f"{first}\n{last} docs/add-a-study.md has an example."

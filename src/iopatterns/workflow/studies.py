@@ -1,4 +1,4 @@
-"""The studies of the project: what each is, and what is wrong with it."""
+"""Descriptions and checks of the studies of the project."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,12 +10,15 @@ from iopatterns.base.yaml_schema import ConfigError, read_yaml
 from iopatterns.configuration import config, grid, sources, study_files
 
 
-def problems(root: Path, study: str) -> list[str]:
-    """Return a line for each mistake in a study, configured or not; none where a run would take it."""
+def study_problems(root: Path, study: str) -> list[str]:
+    """Return a line for each mistake in a study; empty if there is none.
+
+    The study need not be configured.
+    """
     found: list[str] = []
     try:
         conf = _load(root, study)
-        if not any(True for _ in grid.expand(conf, study)):
+        if not any(True for _ in grid.expand_grid(conf, study)):
             found.append(
                 f"{study_files.GRID.format(study=study)}: no configured drive has a cell. Name one under drives."
             )
@@ -23,47 +26,53 @@ def problems(root: Path, study: str) -> list[str]:
         found += str(error).splitlines()
     wanted = [study_files.NOTEBOOK, study_files.SECTION]
     if sources.has_published(root, study):
-        wanted += [f"{study_files.PUBLISHED}/{name}" for name in ("values.csv", "drives.csv", "claims.yaml")]
-    return found + sources.problems(root, (path.format(study=study) for path in wanted))
+        wanted += [f"{study_files.PUBLISHED_PLACE}/{name}" for name in ("values.csv", "drives.csv", "claims.yaml")]
+    return found + sources.file_problems(root, (path.format(study=study) for path in wanted))
 
 
-def overview(root: Path, study: str) -> str:
-    """Return for people a study's title, extent and files."""
+def study_overview(root: Path, study: str) -> str:
+    """Return a description of a study in several lines: title, extent and files."""
     lines = [f"{study}: {_title(root, study)}", f"  {', '.join(_extent(root, study))}"]
-    files = study_files.files_of(root, study)
-    lines += [f"  {place}{_count(root / place, files, root)}" for place in study_files.places_of(root, study)]
+    files = study_files.files_of_study(root, study)
+    lines += [f"  {place}{_count(root / place, files, root)}" for place in study_files.existing_places(root, study)]
     return "\n".join(lines)
 
 
-def extent(root: Path, study: str) -> str:
-    """Return how many cells, drives and repetitions a study has. Raises ConfigError."""
+def study_extent(root: Path, study: str) -> str:
+    """Return how many cells, drives and repetitions a study has, as text.
+
+    Raises:
+        ConfigError: The study has a mistake.
+    """
     conf = _load(root, study)
-    cells = list(grid.expand(conf, study))
-    drives = len({cell.drive for cell in cells})
+    cells = list(grid.expand_grid(conf, study))
+    counts = [(len(cells), "cell"), (len({cell.drive for cell in cells}), "drive")]
     return (
-        f"{_number(len(cells), 'cell')} on {_number(drives, 'drive')},"
-        f" {_number(grid.repetitions(conf, study), 'repetition')} each"
+        f"{' on '.join(_number(*each) for each in counts)}, {_number(grid.repetitions(conf, study), 'repetition')} each"
     )
 
 
 def _load(root: Path, study: str) -> config.Config:
-    """Return the configuration with this study alone, on the drives that it names where it is not configured."""
-    conf = config.load(root, {"studies": [study]})
-    drives = list(dict.fromkeys(drives_in(grid_of(root, study))))
+    """Return the configuration with only this study.
+
+    A study that is not configured gets the drives that it names.
+    """
+    conf = config.load_config(root, {"studies": [study]})
+    drives = list(dict.fromkeys(drive_names_in(study_grid(root, study))))
     if is_configured(root, study) or not drives:
         return conf
-    return config.load(root, {"studies": [study], "drives": drives, "independent_drives": []})
+    return config.load_config(root, {"studies": [study], "drives": drives, "independent_drives": []})
 
 
 def is_configured(root: Path, study: str) -> bool:
     """Return whether config.yaml names a study."""
-    return study in (content_of(root, config.CONFIG_FILE).get("studies") or ())
+    return study in (yaml_mapping(root, config.CONFIG_FILE).get("studies") or ())
 
 
-def content_of(root: Path, file: str) -> dict[str, Any]:
-    """Return the mapping in a YAML file; an empty mapping for an unusable file.
+def yaml_mapping(root: Path, file: str) -> dict[str, Any]:
+    """Return the mapping in a YAML file of the project.
 
-    A file is unusable if it is missing, is not valid YAML, or holds no mapping. Other checks report the mistake.
+    The result is empty if the file is missing, is not valid YAML, or contains no mapping. Other checks report this.
     """
     try:
         content = read_yaml(root, file)
@@ -72,39 +81,45 @@ def content_of(root: Path, file: str) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def grid_of(root: Path, study: str) -> dict[str, Any]:
-    """Return a study's grid as `content_of` does."""
-    return content_of(root, study_files.GRID.format(study=study))
+def study_grid(root: Path, study: str) -> dict[str, Any]:
+    """Return the content of config/studies/<study>.yaml, see `yaml_mapping`."""
+    return yaml_mapping(root, study_files.GRID.format(study=study))
 
 
-def drives_in(content: Any) -> Iterator[str]:
-    """Yield each name under ``drive``, ``drives`` or ``others`` in a grid or recordings, at any depth."""
+def drive_names_in(content: Any) -> Iterator[str]:
+    """Yield each drive name in a grid or in recordings.
+
+    Names are the values of ``drive``, ``drives`` and ``others`` at any depth.
+    """
     if isinstance(content, dict):
         for key, value in content.items():
             if key in {"drive", "drives", "others"}:
                 yield from (name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str))
-            yield from drives_in(value)
+            yield from drive_names_in(value)
     elif isinstance(content, list):
         for value in content:
-            yield from drives_in(value)
+            yield from drive_names_in(value)
 
 
 def _title(root: Path, study: str) -> str:
-    return printable(grid_of(root, study).get("title", "without a title"))
+    return printable(study_grid(root, study).get("title", "without a title"))
 
 
 def _extent(root: Path, study: str) -> Iterator[str]:
     yield "configured" if is_configured(root, study) else f"not configured ({config.CONFIG_FILE}: studies)"
     try:
-        yield extent(root, study)
+        yield study_extent(root, study)
     except IoPatternsError:
         yield f"with mistakes (`iopatterns study check {study}`)"
-    claims = content_of(root, f"{study_files.PUBLISHED.format(study=study)}/claims.yaml").get("claims")
+    claims = yaml_mapping(root, f"{study_files.PUBLISHED_PLACE.format(study=study)}/claims.yaml").get("claims")
     yield _number(len(claims), "claim") if isinstance(claims, list) and claims else "no claims"
 
 
 def _count(place: Path, files: Iterable[Path], root: Path) -> str:
-    """Return the number of a study's files in a folder, in parentheses; nothing for a file."""
+    """Return the number of a study's files in a folder, in parentheses.
+
+    The result is empty if the place is no folder.
+    """
     if place.is_symlink() or not place.is_dir():
         return ""
     return f" ({_number(sum((root / file).is_relative_to(place) for file in files), 'file')})"

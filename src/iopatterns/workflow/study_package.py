@@ -1,7 +1,7 @@
-"""Pack a study into one file, add a packed study to the project, and remove a study.
+"""Pack a study into a file, add a packed study, and remove a study.
 
-A package holds the files of a study (`configuration.study_files`), the models in data/twins that no other study uses,
-and the references that its section cites.
+A package is a file with the files of a study (`configuration.study_files`), the models in data/twins that no other
+study uses, and the references that the study's section cites.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -23,15 +23,15 @@ import iopatterns
 from iopatterns.base import files, messages, sealed_tar, yaml_files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, grid, kinds, study_files
-from iopatterns.raw.sidecars import sidecar_path
+from iopatterns.raw.metadata_files import metadata_path
 from iopatterns.workflow import run_start
-from iopatterns.workflow.studies import content_of, drives_in, grid_of
+from iopatterns.workflow.studies import drive_names_in, study_grid, yaml_mapping
 
-VERSION = 1
-REFERENCES = "paper/references.yml"
+PACKAGE_VERSION = 1
+REFERENCES_FILE = "paper/references.yml"
 _MODELS = "data/twins"
 _DRIVES = "config/drives.yaml"
-# Results that are about all studies of a run
+# Results of all studies of a run together
 _OF_ALL_STUDIES = ("colophon.json", "report.pdf", "scorecard.json")
 _RAW = "data/raw"
 _RECORDINGS = "recordings.yaml"
@@ -39,65 +39,73 @@ _MOST_BYTES = 16 * 2**20
 
 
 class StudyError(IoPatternsError):
-    """A study cannot be packed, added or removed; the message names the file and what to do."""
+    """A study cannot be packed, added or removed; the message has the remedy."""
 
     exit_status = 2
 
 
-_FORMAT = sealed_tar.Format("iopatterns study", VERSION, "package", "iopatterns study pack NAME", StudyError)
+_FORMAT = sealed_tar.SealedTarFormat(
+    "iopatterns study", PACKAGE_VERSION, "package", "iopatterns study pack NAME", StudyError
+)
 
 
 def require_study(root: Path, study: str) -> None:
-    """Raise StudyError unless config/studies has a study of this name."""
-    known = study_files.studies(root)
+    """Raise StudyError unless there is a study of this name in config/studies."""
+    known = study_files.study_names(root)
     if study not in known:
-        near = yaml_schema.nearest(study, known)
+        near = yaml_schema.did_you_mean(study, known)
         raise StudyError(
-            f"{config.STUDIES_FOLDER}/ has no study '{messages.printable(study)}'.{near} There: {', '.join(known)}."
+            f"{config.STUDIES_FOLDER}/ has no study '{messages.printable(study)}'.{near} Studies: {', '.join(known)}."
         )
 
 
 # ---- Models and references
 
 
-def models_of(root: Path, study: str) -> set[str]:
-    """Return the models in data/twins of the simulated drives that a study names, defines or records on."""
-    content = grid_of(root, study)
-    recordings = content_of(root, f"{study_files.WORKLOADS.format(study=study)}/{_RECORDINGS}")
-    twins, of_user = content.get("twins"), content_of(root, _DRIVES)
+def study_models(root: Path, study: str) -> set[str]:
+    """Return the names of the models in data/twins that a study uses.
+
+    A study uses the models of the simulated drives that it names, defines, or records traces on.
+    """
+    content = study_grid(root, study)
+    recordings = yaml_mapping(root, f"{study_files.WORKLOADS_PLACE.format(study=study)}/{_RECORDINGS}")
+    twins, of_user = content.get("twins"), yaml_mapping(root, _DRIVES)
     defined = twins if isinstance(twins, dict) else {}
     found = {entry.get("model") for entry in defined.values() if isinstance(entry, dict)}
-    for name in {*drives_in(content), *drives_in(recordings)} - defined.keys():
+    for name in {*drive_names_in(content), *drive_names_in(recordings)} - defined.keys():
         entry = of_user.get(name, {"model": name})
         found.add(entry.get("model") if isinstance(entry, dict) else None)
     return {model for model in found if isinstance(model, str) and _model_file(root, model).is_file()}
 
 
 def _model_file(root: Path, model: str) -> Path:
-    return root / _MODELS / f"{model}.yaml" if sealed_tar.is_name(model) else root / _MODELS
+    return root / _MODELS / f"{model}.yaml" if sealed_tar.is_plain_name(model) else root / _MODELS
 
 
 def _own_models(root: Path, study: str) -> list[str]:
-    """Return the paths of the models that no other study uses."""
-    others = [models_of(root, other) for other in study_files.studies(root) if other != study]
-    return [f"{_MODELS}/{model}.yaml" for model in sorted(models_of(root, study).difference(*others))]
+    """Return the paths of the models that this study uses and no other study."""
+    others = [study_models(root, other) for other in study_files.study_names(root) if other != study]
+    return [f"{_MODELS}/{model}.yaml" for model in sorted(study_models(root, study).difference(*others))]
 
 
 def _references(root: Path) -> dict[str, str]:
-    """Return the entries of paper/references.yml as they are written, by key."""
-    blocks = re.split(r"^(?=[^\s#:][^:\n]*:\s*$)", _text_if_any(root / REFERENCES), flags=re.MULTILINE)[1:]
+    """Return the text of each entry of paper/references.yml, by key."""
+    blocks = re.split(r"^(?=[^\s#:][^:\n]*:\s*$)", _text_if_any(root / REFERENCES_FILE), flags=re.MULTILINE)[1:]
     return {block.partition(":")[0]: block.strip() + "\n" for block in blocks}
 
 
 def _cited(root: Path, study: str) -> dict[str, str]:
-    """Return the entries of paper/references.yml that a study's section cites, and the entry of the study's name."""
+    """Return the references that a study's section cites, by key.
+
+    The reference with the name of the study is included.
+    """
     section = _text_if_any(root / study_files.SECTION.format(study=study))
     keys = {study, *re.findall(r"@([\w-]+)", section)}
     return {key: entry for key, entry in _references(root).items() if key in keys}
 
 
 def _text_if_any(path: Path) -> str:
-    """Return the text of a file; an empty text where the file is missing or cannot be read."""
+    """Return the text of a file; empty if the file is missing or cannot be read."""
     try:
         return files.read_text_bounded(path, _MOST_BYTES)
     except (FileNotFoundError, files.UnreadableError):
@@ -108,8 +116,15 @@ def _text_if_any(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Packed:
-    """A package that was written: its files by path, and what was left out."""
+class PackResult:
+    """The result of packing a study.
+
+    Attributes:
+        output: The package.
+        paths: The paths of the packed files.
+        sha256: The SHA-256 checksum of the package.
+        left_out: The real drives whose raw files were left out.
+    """
 
     output: Path
     paths: Sequence[str]
@@ -117,16 +132,23 @@ class Packed:
     left_out: Sequence[str]
 
 
-def pack(root: Path, study: str, output: Path, *, with_raw: bool = False) -> Packed:
-    """Pack a study into ``output``, which is written whole or not at all; the same files give the same bytes.
+def pack_study(root: Path, study: str, output: Path, *, with_raw: bool = False) -> PackResult:
+    """Pack a study into one file; the same study gives the same bytes.
 
-    ``with_raw`` adds the raw files of simulated drives. Those of real drives are left out: an archive
-    (`iopatterns archive`) carries where they were measured. Raises StudyError.
+    Args:
+        root: The project's folder.
+        study: The name of the study.
+        output: The file to write; it is written completely or not at all. Only a package of this study is replaced.
+        with_raw: Whether to include the raw files of simulated drives. Raw files of real drives need an archive
+            (`iopatterns archive`), which records where they were measured.
+
+    Raises:
+        StudyError: There is no such study, the output is another file, or a file cannot be packed.
     """
     require_study(root, study)
     if os.path.lexists(output):
         _require_package_of(study, output)
-    paths = [path.as_posix() for path in study_files.files_of(root, study)] + _own_models(root, study)
+    paths = [path.as_posix() for path in study_files.files_of_study(root, study)] + _own_models(root, study)
     left_out: list[str] = []
     if with_raw:
         raw, left_out = _raw_files(root, study)
@@ -136,55 +158,56 @@ def pack(root: Path, study: str, output: Path, *, with_raw: bool = False) -> Pac
         _require_packable(root, path)
     manifest = {
         "format": _FORMAT.name,
-        "version": VERSION,
+        "version": PACKAGE_VERSION,
         "study": study,
         "iopatterns": iopatterns.__version__,
         "protocol": grid.PROTOCOL,
-        "studies": configured(root),
+        "studies": configured_studies(root),
         "references": _cited(root, study),
         "executable": [path for path in paths if os.access(root / path, os.X_OK)],
         "sha256": {path: files.sha256(root / path) for path in paths},
     }
     text = json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     contents = ((path, (root / path).read_bytes()) for path in paths)
-    members = itertools.chain([(sealed_tar.MANIFEST, text.encode())], contents)
+    members = itertools.chain([(sealed_tar.MANIFEST_MEMBER, text.encode())], contents)
     try:
-        files.write(output, lambda temporary: sealed_tar.write(temporary, members))
+        files.write_atomically(output, lambda temporary: sealed_tar.write_sealed_tar(temporary, members))
     except ValueError as error:
         raise StudyError(f"{error}. Give the file a shorter name.") from None
-    return Packed(output, paths, files.sha256(output), left_out)
+    return PackResult(output, paths, files.sha256(output), left_out)
 
 
 def _require_package_of(study: str, output: Path) -> None:
-    """Raise StudyError where a file is something else than a package of a study, which a new one replaces."""
+    """Raise StudyError unless an existing file is a package of the study."""
     try:
-        is_same = Package.open(output).study == study
+        is_same = StudyPackage.open(output).study == study
     except StudyError:
         is_same = False
     if not is_same:
         raise StudyError(
-            f"{output}: there already, and not a package of '{study}'. Give another path with --output, or delete it."
+            f"{output}: this file exists, and is not a package of '{study}'. Delete it, or choose another path with"
+            " --output."
         )
 
 
 def _require_packable(root: Path, path: str) -> None:
-    """Raise StudyError for a file that a package cannot hold."""
+    """Raise StudyError for a file that cannot be packed."""
     state = os.lstat(root / path)
     if stat.S_ISLNK(state.st_mode):
-        raise StudyError(f"{path}: a link, and a package holds files. Put a copy of its target there.")
+        raise StudyError(f"{path}: a package cannot contain a link. Replace it by a copy of its target.")
     if not stat.S_ISREG(state.st_mode):
-        raise StudyError(f"{path}: no plain file. Move it away.")
-    if not all(map(sealed_tar.is_name, path.split("/"))):
-        raise StudyError(f"{messages.printable(path)}: no name that a package can hold. Rename the file.")
-    if state.st_size > sealed_tar.MOST_MEMBER_BYTES:
+        raise StudyError(f"{path}: not a regular file. Move it out of the study.")
+    if not all(map(sealed_tar.is_plain_name, path.split("/"))):
+        raise StudyError(f"{messages.printable(path)}: a package cannot contain this file name. Rename the file.")
+    if state.st_size > sealed_tar.MAX_MEMBER_BYTES:
         raise StudyError(
-            f"{path}: has {state.st_size} bytes, and a file in a package has at most {sealed_tar.MOST_MEMBER_BYTES}."
-            " Pass it on by itself."
+            f"{path}: {state.st_size} bytes are more than a packed file may have ({sealed_tar.MAX_MEMBER_BYTES})."
+            " Distribute this file separately."
         )
 
 
 def _raw_files(root: Path, study: str) -> tuple[list[str], list[str]]:
-    """Return the raw files of a study on simulated drives, and the real drives that are left out."""
+    """Return a study's raw files on simulated drives, and the other drives."""
     found: list[str] = []
     left_out = []
     for folder in sorted((root / _RAW).glob(f"[!.]*/{study}")):
@@ -197,35 +220,40 @@ def _raw_files(root: Path, study: str) -> tuple[list[str], list[str]]:
 
 
 def _is_simulated(raws: Sequence[Path]) -> bool:
-    """Return whether raw files are of a simulated drive, by the metadata of the first."""
+    """Return whether raw files are from a simulated drive.
+
+    The first metadata file decides.
+    """
     try:
-        metadata = json.loads(next(path for path in map(sidecar_path, raws) if path.exists()).read_bytes())
-        return metadata["specification"]["drive"]["kind"] in kinds.SIMULATED
+        metadata = json.loads(next(path for path in map(metadata_path, raws) if path.exists()).read_bytes())
+        return metadata["specification"]["drive"]["kind"] in kinds.SIMULATED_KINDS
     except (StopIteration, OSError, ValueError, LookupError, TypeError):
         return False
 
 
-def configured(root: Path) -> list[str]:
-    """Return ``studies`` of config.yaml."""
-    found = content_of(root, config.CONFIG_FILE).get("studies")
+def configured_studies(root: Path) -> list[str]:
+    """Return the names of the studies in config.yaml, in their order."""
+    found = yaml_mapping(root, config.CONFIG_FILE).get("studies")
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
 # ---- Add
 
 
-class Package(msgspec.Struct, frozen=True, rename={"version": "iopatterns", "listed": "studies", "sums": "sha256"}):
-    """The checked manifest of a package.
+class StudyPackage(
+    msgspec.Struct, frozen=True, rename={"version": "iopatterns", "listed": "studies", "sums": "sha256"}
+):
+    """A package of a study: the file with its checked manifest.
 
     Attributes:
         path: The file.
         study: The name of the study.
-        version: The version of iopatterns that packed it.
+        version: The version of iopatterns that packed the study.
         protocol: The protocol of raw files of that version.
         listed: The studies that were configured when the study was packed, in their order.
         references: Entries for paper/references.yml, by key.
         executable: The paths of executable files.
-        sums: The SHA-256 sum of each file by path, in the order of the package.
+        sums: The SHA-256 checksum of each file, by path, in the order of the package.
     """
 
     path: Path
@@ -238,13 +266,17 @@ class Package(msgspec.Struct, frozen=True, rename={"version": "iopatterns", "lis
     sums: Mapping[str, Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]]
 
     @classmethod
-    def open(cls, path: Path) -> "Package":
-        """Return the manifest of a package; the other members are not read. Raises StudyError."""
-        with sealed_tar.opened(path, _FORMAT) as file:
-            return cls._read(path, sealed_tar.Reader(path, file, _FORMAT))
+    def open(cls, path: Path) -> "StudyPackage":
+        """Open a package and check its manifest, without reading its files.
+
+        Raises:
+            StudyError: The file is no valid package.
+        """
+        with sealed_tar.open_sealed_tar(path, _FORMAT) as file:
+            return cls._read(path, sealed_tar.SealedTarReader(path, file, _FORMAT))
 
     @classmethod
-    def _read(cls, path: Path, reader: sealed_tar.Reader) -> "Package":
+    def _read(cls, path: Path, reader: sealed_tar.SealedTarReader) -> "StudyPackage":
         manifest = reader.manifest()
         try:
             package = msgspec.convert({**manifest, "path": path}, cls)
@@ -257,7 +289,7 @@ class Package(msgspec.Struct, frozen=True, rename={"version": "iopatterns", "lis
         return package
 
     def _require_form(self) -> None:
-        """Raise ValueError where the manifest holds something else than `pack` writes."""
+        """Raise ValueError if the manifest cannot come from `pack_study`."""
         if not study_files.is_study_name(self.study) or not self.version.isprintable():
             raise ValueError("study")
         if not self.executable <= self.sums.keys():
@@ -267,34 +299,48 @@ class Package(msgspec.Struct, frozen=True, rename={"version": "iopatterns", "lis
         if any(str(folder) in self.sums for path in self.sums for folder in PurePosixPath(path).parents):
             raise ValueError("a file in a file")
         for key, entry in self.references.items():
-            content = yaml_files.parse(entry)
+            content = yaml_files.parse_yaml(entry)
             if not isinstance(content, dict) or list(content) != [key] or not entry.startswith(f"{key}:"):
                 raise ValueError("references")
 
     def _is_place(self, path: str) -> bool:
-        """Return whether a file of the package may have this path."""
+        """Return whether a packed file may be written to this path of the project."""
         parts = path.split("/")
-        if not all(map(sealed_tar.is_name, parts)):
+        if not all(map(sealed_tar.is_plain_name, parts)):
             return False
         is_model = len(parts) == 3 and path.startswith(f"{_MODELS}/") and path.endswith(".yaml")
         is_raw = len(parts) == 6 and path.startswith(f"{_RAW}/") and parts[3] == self.study
-        return is_model or is_raw or study_files.is_file_of(path, self.study)
+        return is_model or is_raw or study_files.belongs_to_study(path, self.study)
 
     def members(self) -> Iterator[tuple[str, bytes]]:
-        """Yield path and content of each file; when all are yielded, the package is whole. Raises StudyError."""
-        with sealed_tar.opened(self.path, _FORMAT) as file:
-            reader = sealed_tar.Reader(self.path, file, _FORMAT)
-            if Package._read(self.path, reader) != self:
-                raise StudyError(f"{self.path}: has changed while it was read. Add it again.")
+        """Yield the path and content of each file, with verified checksum.
+
+        Raises:
+            StudyError: The package is damaged, which may be found only after its last file.
+        """
+        with sealed_tar.open_sealed_tar(self.path, _FORMAT) as file:
+            reader = sealed_tar.SealedTarReader(self.path, file, _FORMAT)
+            if StudyPackage._read(self.path, reader) != self:
+                raise StudyError(f"{self.path}: has changed while it was read. Run the command again.")
             yield from reader.members(self.sums)
 
 
 @dataclass(frozen=True)
 class Addition:
-    """What adding a package changes in the project, computed before anything is written."""
+    """The changes of adding a package, computed before anything is written.
+
+    Attributes:
+        root: The project's folder.
+        package: The package.
+        title: The title of the study.
+        new: The paths of the files to write.
+        same: The paths of files that exist with the same content.
+        new_references: Entries to add to paper/references.yml, by key.
+        is_listed: Whether config.yaml names the study already.
+    """
 
     root: Path
-    package: Package
+    package: StudyPackage
     title: str
     new: Sequence[str]
     same: Sequence[str]
@@ -303,8 +349,12 @@ class Addition:
 
     @classmethod
     def of(cls, root: Path, path: Path) -> "Addition":
-        """Return what adding a package would change. Raises StudyError where it is damaged, or would overwrite."""
-        package = Package.open(path)
+        """Return the changes that adding a package would make.
+
+        Raises:
+            StudyError: The package is damaged, or would replace a file.
+        """
+        package = StudyPackage.open(path)
         grid_file, title = study_files.GRID.format(study=package.study), ""
         new: list[str] = []
         same: list[str] = []
@@ -322,51 +372,51 @@ class Addition:
             else:
                 same.append(name)
         if others:
-            raise StudyError(
-                "\n".join(
-                    [
-                        f"{path}: other files are where the study '{package.study}' has its files, so nothing was"
-                        " written. Move them away, or remove the study that they belong to:",
-                        *dict.fromkeys(others),
-                    ]
-                )
+            message = (
+                f"{path}: nothing was written, because other files have the paths of files of the study"
+                f" '{package.study}'. Move them away, or remove the study that they belong to:"
             )
-        there = _references(root)
-        references = {key: entry for key, entry in package.references.items() if key not in there}
-        return cls(root, package, title, new, same, references, package.study in configured(root))
+            raise StudyError("\n".join([message, *dict.fromkeys(others)]))
+        existing = _references(root)
+        references = {key: entry for key, entry in package.references.items() if key not in existing}
+        return cls(root, package, title, new, same, references, package.study in configured_studies(root))
 
     @property
     def is_empty(self) -> bool:
-        """Whether the project has all of the package already."""
+        """Whether the project contains the complete package already."""
         return self.is_listed and not self.new and not self.new_references
 
     def text(self) -> str:
-        """Return for people what would be written, and what adding a study means."""
+        """Return a description of the changes, with a warning that a study contains code."""
         package, study = self.package, self.package.study
         lines = [f"{package.path}: study '{study}', {self.title}; packed by iopatterns {package.version}"]
         if package.protocol != grid.PROTOCOL:
             lines.append(
-                f"  packed with protocol {package.protocol}; this one has protocol {grid.PROTOCOL}: its raw files and"
-                " sums are not those of a run here"
+                f"  It was packed with protocol {package.protocol}. This version has protocol {grid.PROTOCOL}, so that"
+                " a run gives other raw files and checksums."
             )
         if self.new:
             lines += [f"Files to write: {len(self.new)}", *(f"  {name}" for name in self.new)]
         if self.same:
-            lines.append(f"There already, with the same content: {len(self.same)} files")
+            lines.append(f"Files that exist with the same content: {len(self.same)}")
         if not self.is_listed:
-            lines.append(f"To add to {config.CONFIG_FILE}, studies: {study}")
+            lines.append(f"To be added to {config.CONFIG_FILE}, studies: {study}")
         if self.new_references:
-            lines.append(f"To add to {REFERENCES}: {', '.join(self.new_references)}")
+            lines.append(f"To be added to {REFERENCES_FILE}: {', '.join(self.new_references)}")
         if self.is_empty:
-            return "\n".join([*lines, "Nothing is to be added."])
+            return "\n".join([*lines, "The project contains all of this already."])
         lines.append(
-            "A study is code: its notebook, the module beside it, its programs and its tests run with your rights. Add"
-            " it only if you trust its author."
+            "A study contains code: its notebook, the module beside it, its programs and its tests run with your"
+            " rights. Add it only if you trust its author."
         )
         return "\n".join(lines)
 
     def write(self) -> None:
-        """Write all files, references and the name of the study, or nothing. Raises StudyError."""
+        """Write files, references and config.yaml; or change nothing.
+
+        Raises:
+            StudyError: The package is damaged, or a file of the project cannot be edited.
+        """
         texts, wanted = self._edited_texts(), set(self.new)
         with contextlib.ExitStack() as undo:
             for name, content in self.package.members():
@@ -378,22 +428,25 @@ class Addition:
             undo.pop_all()
 
     def _edited_texts(self) -> dict[Path, tuple[str, str]]:
-        """Return references.yml and config.yaml as they are and as they will be; config.yaml is written last."""
+        """Return references.yml and config.yaml before and after the changes."""
         texts, study = {}, self.package.study
         if self.new_references:
-            before = _text(self.root, REFERENCES)
-            after = "\n".join([before.rstrip("\n") + "\n", *self.new_references.values()])
-            yaml_files.parse(after)  # each entry was read by itself, and none of their keys is there
-            texts[(self.root / REFERENCES).resolve()] = (before, after)
+
+            def with_new(text: str) -> str:
+                return "\n".join([text.rstrip("\n") + "\n", *self.new_references.values()])
+
+            edited = _edited(self.root, REFERENCES_FILE, with_new)
+            yaml_files.parse_yaml(edited[1])  # each entry is valid by itself, and its key is new
+            texts[(self.root / REFERENCES_FILE).resolve()] = edited
         if not self.is_listed:
             listed = list(self.package.listed)
-            preceding = listed[: listed.index(study)] if study in listed else configured(self.root)
-            edit = functools.partial(yaml_files.with_item, key="studies", item=study, preceding=preceding)
+            preceding = listed[: listed.index(study)] if study in listed else configured_studies(self.root)
+            edit = functools.partial(yaml_files.add_list_item, key="studies", item=study, preceding=preceding)
             texts[(self.root / config.CONFIG_FILE).resolve()] = _edited(self.root, config.CONFIG_FILE, edit)
         return texts
 
     def _write_new(self, name: str, content: bytes, undo: contextlib.ExitStack) -> None:
-        """Write a file that is not there, and the folders on the way to it."""
+        """Write a new file and its missing folders; register in `undo` how to remove them."""
         target = self.root / name
         for folder in reversed(target.parents):
             if not folder.exists():
@@ -410,39 +463,36 @@ class Addition:
 
 
 def _blocking(root: Path, name: str) -> str:
-    """Return the first part of the way to a new file that is there and no folder; nothing where there is none."""
-    for length in range(1, len(Path(name).parts)):
-        part = Path(*Path(name).parts[:length])
-        if os.path.lexists(root / part) and not (root / part).is_dir():
-            return str(part)
-    return ""
+    """Return the first parent of a new file that is no folder; empty if none."""
+    parents = [str(path) for path in reversed(Path(name).parents[:-1])]
+    return next((path for path in parents if os.path.lexists(root / path) and not (root / path).is_dir()), "")
 
 
 def _title(path: Path, grid_text: bytes) -> str:
-    """Return the title in a packed grid. Raises StudyError where it is no grid."""
+    """Return the title in a packed grid.
+
+    Raises:
+        StudyError: The text is no grid.
+    """
     try:
-        content = yaml_files.parse(grid_text.decode())
-        title = content["title"]
+        return messages.printable(yaml_files.parse_yaml(grid_text.decode())["title"])
     except (ValueError, LookupError, TypeError) as error:
         raise StudyError(
-            f"{path}: its grid cannot be read: {messages.printable(error)}. Have it packed anew."
+            f"{path}: its grid cannot be read: {messages.printable(error)}. Ask its author for another package."
         ) from None
-    return messages.printable(title)
-
-
-def _text(root: Path, file: str) -> str:
-    """Return the text of a file of the project. Raises StudyError."""
-    try:
-        return files.read_text_bounded(root / file, yaml_files.MOST_BYTES)
-    except (FileNotFoundError, files.UnreadableError) as error:
-        raise StudyError(f"{file}: cannot be read: {error}. Run this in the project's folder.") from None
 
 
 def _edited(root: Path, file: str, edit: Callable[[str], str]) -> tuple[str, str]:
-    """Return the text of a file before and after an edit. Raises StudyError where the file has another form."""
-    text = _text(root, file)
+    """Return the text of a project's file before and after an edit.
+
+    Raises:
+        StudyError: The file cannot be read or edited.
+    """
     try:
+        text = files.read_text_bounded(root / file, yaml_files.MAX_YAML_BYTES)
         return text, edit(text)
+    except (FileNotFoundError, files.UnreadableError) as error:
+        raise StudyError(f"{file}: cannot be read: {error}. Run this command in the project's folder.") from None
     except yaml_files.YamlError as error:
         raise StudyError(f"{file}: cannot be edited: {error}. Edit it by hand.") from None
 
@@ -452,55 +502,64 @@ def _edited(root: Path, file: str, edit: Callable[[str], str]) -> tuple[str, str
 
 @dataclass(frozen=True)
 class Removal:
-    """What removing a study deletes and edits, computed before anything is deleted.
+    """The changes that removing a study makes, computed before anything is deleted.
 
     Attributes:
-        root: The folder of the project.
+        root: The project's folder.
         study: The name of the study.
-        paths: Files, folders and links to delete, relative to the project, by what they are.
-        texts: Configuration files by path, as they will be.
+        paths: Files, folders and links to delete, relative to the project's folder, by a description of their kind.
+        config_text: The new text of config.yaml; None if it does not name the study.
     """
 
     root: Path
     study: str
     paths: Mapping[str, Sequence[Path]]
-    texts: Mapping[str, str]
+    config_text: str | None
 
     @classmethod
     def of(cls, root: Path, study: str, *, keep_raw: bool = False) -> "Removal":
-        """Return what removing a study would change. Raises StudyError where another study needs a part of it."""
+        """Return the changes that removing a study would make.
+
+        Raises:
+            StudyError: There is nothing to remove, another study needs files of this one, or it is the only study.
+        """
         if not study_files.is_study_name(study):
-            raise StudyError(f"'{messages.printable(study)}' is no name of a study.")
+            raise StudyError(f"'{messages.printable(study)}' cannot be the name of a study.")
         raw = sorted(path.relative_to(root) for path in (root / _RAW).glob(f"[!.]*/{study}"))
         paths = {
             "results": _results(root, study),
             "raw files": [] if keep_raw else raw,
             "models that no other study uses": [Path(path) for path in _models_to_remove(root, study)],
-            "files": list(study_files.places_of(root, study)),
+            "files": list(study_files.existing_places(root, study)),
         }
         if not any(paths.values()):
             require_study(root, study)
         _require_unneeded(root, study)
-        return cls(root, study, paths, dict(_texts_without(root, study)))
+        return cls(root, study, paths, _config_without(root, study))
 
     def text(self) -> str:
-        """Return for people what would be deleted."""
+        """Return a description of the changes."""
         lines = [f"Study '{self.study}'. To delete:"]
         for what, paths in self.paths.items():
             if paths:
                 count = sum(_count(self.root / path) for path in paths)
                 lines += [f"{what} ({count} {'file' if count == 1 else 'files'}):", *(f"  {path}" for path in paths)]
-        lines += [f"To edit: studies in {file}" for file in self.texts]
+        if self.config_text is not None:
+            lines.append(f"To edit: studies in {config.CONFIG_FILE}")
         return "\n".join(lines)
 
     def remove(self) -> None:
-        """Delete and edit; links are unlinked, their targets stay. Raises RunLockError while a run is measuring."""
+        """Make the changes. Of a link, only the link is deleted.
+
+        Raises:
+            RunLockError: A run is measuring.
+        """
         with contextlib.ExitStack() as locked:
             if (self.root / _RAW).is_dir():
-                locked.callback(os.close, run_start.lock(self.root / _RAW))
-            for file, text in self.texts.items():
-                files.write_text((self.root / file).resolve(), text)
-            # the grid determines the models of the study: with it deleted last, an interrupted removal can be repeated
+                locked.callback(os.close, run_start.lock_raw_folder(self.root / _RAW))
+            if self.config_text is not None:
+                files.write_text((self.root / config.CONFIG_FILE).resolve(), self.config_text)
+            # the grid names the models of the study: if it is deleted last, an interrupted removal can be repeated
             every = [path for paths in self.paths.values() for path in paths]
             last = Path(study_files.GRID.format(study=self.study))
             for path in sorted(every, key=lambda path: path == last):
@@ -510,70 +569,64 @@ class Removal:
                 else:
                     target.unlink(missing_ok=True)
                 if path.is_relative_to(_RAW):
-                    with contextlib.suppress(OSError):  # a drive's folder goes with its last study
+                    with contextlib.suppress(OSError):  # the folder of the drive may have raw files of other studies
                         target.parent.rmdir()
 
 
 def _count(path: Path) -> int:
-    """Return the number of files and links at or below a path."""
+    """Return the number of files and links at a path or below it."""
     if path.is_symlink() or not path.is_dir():
         return 1
     return sum(each.is_symlink() or not each.is_dir() for each in path.rglob("*"))
 
 
 def _results(root: Path, study: str) -> list[Path]:
-    """Return what runs have written for a study: tables, figures, numbers, measurements, notebooks and logs."""
+    """Return the paths of all results of a study.
+
+    These are tables, figures, numbers, measurements, notebooks and logs.
+    """
     own: set[Path] = set()
     for folder in config.results_folders(root):
         found = {*folder.glob(f"*/{study}"), *folder.glob(f"*/{study}.*"), *folder.glob(f"logs/*/{study}.*")}
         logs = folder.glob(f"logs/measure/*/measure_{study}_*.log")
         found |= {log for log in logs if re.fullmatch(rf"measure_{study}_\d+\.log", log.name)}
-        if found:  # the scorecard and the report of these results are about the study, too
+        if found:  # scorecard and report of this folder contain the study, too
             found |= {path for name in _OF_ALL_STUDIES if (path := folder / name).exists()}
         own |= found
     return sorted(path.relative_to(root) for path in own)
 
 
 def _models_to_remove(root: Path, study: str) -> Iterator[str]:
-    """Yield the paths of the models that neither another study nor a drive of config/drives.yaml uses."""
-    of_user = {entry.get("model") for entry in content_of(root, _DRIVES).values() if isinstance(entry, dict)}
+    """Yield the models that only this study uses, and no drive of the user."""
+    of_user = {entry.get("model") for entry in yaml_mapping(root, _DRIVES).values() if isinstance(entry, dict)}
     for path in _own_models(root, study):
         if Path(path).stem not in of_user:
             yield path
 
 
 def _require_unneeded(root: Path, study: str) -> None:
-    """Raise StudyError where the grid or the recordings of another study name traces or workloads of this one."""
-    for other in study_files.studies(root):
-        recordings = f"{study_files.WORKLOADS.format(study=other)}/{_RECORDINGS}"
-        for file in (study_files.GRID.format(study=other), recordings):
-            for folder in (study_files.TRACES, study_files.WORKLOADS):
-                needed = f"{folder.format(study=study)}/"
-                if other != study and any(needed in text for text in _texts_in(content_of(root, file))):
-                    raise StudyError(
-                        f"'{study}' cannot be removed: {file} uses files in {needed}. Remove '{other}' first, or give"
-                        " it files of its own."
-                    )
+    """Raise StudyError if another study uses traces or workloads of this study."""
+    places = [f"{place.format(study=study)}/" for place in (study_files.TRACES_PLACE, study_files.WORKLOADS_PLACE)]
+    for other in study_files.study_names(root):
+        for file in (study_files.GRID, f"{study_files.WORKLOADS_PLACE}/{_RECORDINGS}"):
+            content = str(yaml_mapping(root, file.format(study=other)))
+            if other != study and (needed := next((place for place in places if place in content), None)):
+                raise StudyError(
+                    f"'{study}' cannot be removed: {file.format(study=other)} uses files in {needed}. Remove '{other}'"
+                    " first, or give it files of its own."
+                )
 
 
-def _texts_in(content: Any) -> Iterator[str]:
-    """Yield each text in what a YAML file holds."""
-    if isinstance(content, dict):
-        for value in content.values():
-            yield from _texts_in(value)
-    elif isinstance(content, list):
-        for value in content:
-            yield from _texts_in(value)
-    elif isinstance(content, str):
-        yield content
+def _config_without(root: Path, study: str) -> str | None:
+    """Return the text of config.yaml without a study; None if it is not there.
 
-
-def _texts_without(root: Path, study: str) -> Iterator[tuple[str, str]]:
-    """Yield config.yaml without a study, if the file names the study. Raises StudyError."""
-    names = configured(root)
+    Raises:
+        StudyError: It is the only study, or the file cannot be edited.
+    """
+    names = configured_studies(root)
     if study not in names:
-        return
+        return None
     if names == [study]:
-        raise StudyError(f"{config.CONFIG_FILE}: studies: '{study}' is the only study. Name another one there first.")
-    without = functools.partial(yaml_files.without_item, key="studies", item=study)
-    yield config.CONFIG_FILE, _edited(root, config.CONFIG_FILE, without)[1]
+        raise StudyError(f"{config.CONFIG_FILE}: studies: '{study}' is the only study. Add another study there first.")
+    without = functools.partial(yaml_files.remove_list_item, key="studies", item=study)
+    return _edited(root, config.CONFIG_FILE, without)[1]

@@ -7,34 +7,40 @@ from iopatterns.configuration import config, grid, sources
 from iopatterns.workflow import notebooks
 
 
-def tables(conf: config.Config, *studies: str) -> list[str]:
-    """Return the table files that the notebooks of studies write: CSV, LaTeX and typst for each declared table."""
+def table_files(conf: config.Config, *studies: str) -> list[str]:
+    """Return the paths of all tables that notebooks of some studies write.
+
+    Each table is written as CSV, LaTeX and typst.
+    """
     return [file for study in studies for file in _outputs(conf, study, "tables", ("csv", "tex", "typ"))]
 
 
-def figures(conf: config.Config, *studies: str) -> list[str]:
-    """Return the figure files that the notebooks of studies write: SVG and PNG for each declared figure."""
+def figure_files(conf: config.Config, *studies: str) -> list[str]:
+    """Return the paths of all figures that notebooks of some studies write.
+
+    Each figure is written as SVG and PNG.
+    """
     return [file for study in studies for file in _outputs(conf, study, "figures", ("svg", "png"))]
 
 
-def traces(conf: config.Config, study: str) -> list[str]:
-    """Return the paths of the converted user traces that a study's notebook shows."""
+def shown_trace_files(conf: config.Config, study: str) -> list[str]:
+    """Return the converted user traces that the notebook of a study shows."""
     notebook = conf.root / f"notebooks/{study}.ipynb"
     if not (conf.traces and notebook.exists()):
         return []
-    shown = "traces" in notebooks.parameters_of(notebook)
+    shown = "traces" in notebooks.declared_notebook_parameters(notebook)
     return [f"results/calls/{name}.parquet" for name in conf.traces if shown]
 
 
 def notebook_parameters(conf: config.Config, study: str) -> dict[str, Any]:
-    """Return the parameters of a study's notebook that the configuration decides."""
+    """Return the parameters of a study's notebook that come from the configuration."""
     given = {"confidence": conf.confidence, "interval": conf.interval}
-    shown = traces(conf, study)
+    shown = shown_trace_files(conf, study)
     return {**given, "traces": shown} if shown else given
 
 
 def notebook_paths(conf: config.Config, study: str) -> dict[str, str]:
-    """Return the parameters of a study's notebook that are paths in the results folder."""
+    """Return the parameters of a notebook that are paths in the results folder."""
     return {
         "measurements": f"{conf.results}/measurements/{study}.parquet",
         "tuning": f"{conf.results}/measurements/{study}.tuning.json",
@@ -44,38 +50,44 @@ def notebook_paths(conf: config.Config, study: str) -> dict[str, str]:
     }
 
 
-def titles(conf: config.Config) -> dict[str, dict[str, str]]:
-    """Return title and source of each study, for the report."""
+def study_titles(conf: config.Config) -> dict[str, dict[str, str]]:
+    """Return the title and source of each study, by the name of the study."""
     return {
         study: {"title": content["title"], "source": content.get("source", "")}
         for study, content in conf.studies.items()
     }
 
 
-def judged(conf: config.Config) -> list[str]:
-    """Return the studies whose source published values or claims."""
+def judged_studies(conf: config.Config) -> list[str]:
+    """Return the names of the studies with published values or claims."""
     return [study for study in conf.studies if sources.has_published(conf.root, study)]
 
 
-def published(conf: config.Config, *studies: str) -> list[str]:
-    """Return the files of the published values and drives of studies; none for a study without a source."""
-    return _published([study for study in judged(conf) if study in studies], "values.csv", "drives.csv")
+def published_files(conf: config.Config, *studies: str) -> list[str]:
+    """Return the paths of the published values and drives of some studies.
+
+    A study without a source has none.
+    """
+    return _published([study for study in judged_studies(conf) if study in studies], "values.csv", "drives.csv")
 
 
-def claimed(conf: config.Config) -> list[str]:
-    """Return the files of the published values and claims of all studies."""
-    return _published(judged(conf), "values.csv", "claims.yaml")
+def claims_files(conf: config.Config) -> list[str]:
+    """Return the paths of the published values and claims of all studies."""
+    return _published(judged_studies(conf), "values.csv", "claims.yaml")
 
 
 def _published(studies: Iterable[str], *names: str) -> list[str]:
-    return [f"{sources.PUBLISHED}/{study}/{name}" for study in studies for name in names]
+    return [f"{sources.PUBLISHED_FOLDER}/{study}/{name}" for study in studies for name in names]
 
 
 def _outputs(conf: config.Config, study: str, kind: Literal["tables", "figures"], suffixes: Iterable[str]) -> list[str]:
-    """Return the files of one kind, of the study and of each of its experiments that runs on a configured drive."""
+    """Return the paths of a study's tables or figures.
+
+    Files of experiments that run on no configured drive are left out.
+    """
     content = conf.studies[study]
     names = list(content.get(kind, []))
     for experiment, body in content["experiments"].items():
-        if grid.drives_of(conf, study, experiment):
+        if grid.drives_of_experiment(conf, study, experiment):
             names += body.get(kind, [])
     return [f"{conf.results}/{kind}/{study}/{name}.{suffix}" for name in dict.fromkeys(names) for suffix in suffixes]

@@ -1,134 +1,166 @@
-"""The last words of a run: what was measured, where the report lies, how long it took."""
+"""Summarise a finished run: measurements, time, claims and next steps."""
 
 import json
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iopatterns.base import files, units
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, kinds
 from iopatterns.judging import scorecard
 from iopatterns.measuring import progress
-from iopatterns.raw.sidecars import UNPACKED, read_sidecar, sidecar_path
-from iopatterns.workflow.planned_cells import PROGRESS
+from iopatterns.workflow.planned_cells import PROGRESS_FILE
 
-if TYPE_CHECKING:  # it imports pandas, which a summary needs not
-    from iopatterns.analysis.collect import Colophon, Described, OfStudy
+if TYPE_CHECKING:  # it imports pandas, which takes longer than the summary
+    from iopatterns.analysis.collect import Colophon, DescribedDrive, StudySummary
 
-COLOPHON = "colophon.json"  # in a results folder
+COLOPHON_FILE = "colophon.json"  # in a results folder
+# Up to this number, drives are listed by name
+_MOST_DRIVES = 4
 
 
 class SummaryError(IoPatternsError):
-    """There are no results to sum up."""
+    """There are no results to summarise."""
 
 
-def summarise(root: Path, since_s: float | None, results: str = config.RESULTS) -> str:
+def run_summary(root: Path, since_s: float | None, results: str = config.DEFAULT_RESULTS) -> str:
     """Return the summary of the results in a results folder.
 
-    ``since_s`` (seconds since the epoch) is when the run began; with it the summary says how long the run took and
-    how much of that was fio. Raises SummaryError where no report has been made.
+    Args:
+        root: The project's folder.
+        since_s: Start of the run in seconds since the epoch. None leaves out how long the run took.
+        results: The results folder, relative to `root`.
+
+    Raises:
+        SummaryError: No report has been made.
     """
-    with files.of_this_version(f"{results}/{COLOPHON}"):
+    with files.outdated_results_reported(f"{results}/{COLOPHON_FILE}"):
         colophon = _colophon(root, results)
-        drives = ", ".join(_drive(drive) for drive in colophon["drives"])
         versions = ", ".join(colophon["fio_versions"])
-        lines = [f"Measured: {colophon['executions']} executions with {versions} on {drives}"]
-        lines += [f"  {name}: {study['cells']} cells, {study['title']}" for name, study in colophon["studies"].items()]
-        lines += _left_out(colophon["studies"])
-    lines += _claims(root, results)
-    lines.append(f"Report:   {results}/report.pdf")
-    if since_s is not None:
-        elapsed_s = time.time() - since_s
-        fio_s = _fio_seconds_since(root, since_s)
-        share = f", {units.format_duration(fio_s)} of it in fio" if fio_s else ", nothing had to be measured anew"
-        lines.append(f"Time:     {units.format_duration(elapsed_s)}{share}")
-        lines += _parts(root, since_s, elapsed_s)
-    return "\n".join(lines)
+        lines = [
+            f"Report:   {results}/report.pdf",
+            f"Measured: {colophon['executions']} repetitions with {versions} on {_drives_text(colophon['drives'])}",
+        ]
+        if since_s is not None:
+            duration = units.format_duration(time.time() - since_s)
+            lines.append(f"Time:     {duration} ({_time_shares(root, since_s)})")
+        lines += ["", *_study_lines(root, results, colophon), ""]
+    in_folder = "" if results == config.DEFAULT_RESULTS else f" --results {results}"
+    return "\n".join(
+        [
+            *lines,
+            f"Next:     `iopatterns scorecard{in_folder}` prints every verdict.",
+            f"          Change a key of {config.CONFIG_FILE}: `snakemake -n` prints what would run again, and why.",
+        ]
+    )
 
 
-def _left_out(studies: "Mapping[str, OfStudy]") -> list[str]:
-    """Return a line on the cells that were planned and are not among those measured, if there are any."""
-    cells = {name: study["left_out"] for name, study in studies.items() if study["left_out"]}
-    if not cells:
-        return []
-    # all cells of a study have as many executions
-    executions = sum(count * studies[name]["executions"] // studies[name]["cells"] for name, count in cells.items())
-    of = ", ".join(f"{count} of {name}" for name, count in cells.items())
-    return [f"  not applicable: {of}, {executions} executions, for their drives do not take the settings asked for"]
+def _drives_text(drives: Iterable["DescribedDrive"]) -> str:
+    """Return the number of simulated drives, and describe each other drive.
 
-
-def _claims(root: Path, results: str) -> list[str]:
-    """Return a line that says how many claims hold, those first that hold although no twin was made so, and a line for
-    each study that was not run as by default.
+    If there are few drives, simulated drives are listed by name.
     """
-    try:
-        studies = scorecard.load(root, results)["studies"].values()
-    except scorecard.ScorecardError:
-        return []
-    others = [f"          {line}" for line in scorecard.not_judged(root, results)]
-    if not any(study["claims"] for study in studies):
-        return others
-    found = [study["by_class"]["claims"]["independent"] for study in studies]
-    checkable, hold = (sum(each[key] for each in found) for key in ("checkable", "hold"))
-    all_checkable, all_hold = (sum(study[key] for study in studies) for key in ("checkable", "hold"))
-    return [
-        f"Claims:   {hold} of {checkable} independent ones hold; {all_hold} of {all_checkable} with those that are"
-        " built into the twins or rest on fitted values alone",
-        *others,
-    ]
+    simulated = list(dict.fromkeys(drive["name"] for drive in drives if drive["simulated"] and "archive" not in drive))
+    others = [_drive_text(drive) for drive in drives if not drive["simulated"] or "archive" in drive]
+    if len(simulated) + len(others) <= _MOST_DRIVES:
+        return ", ".join([*(f"{name} (twin)" for name in simulated), *others])
+    return ", ".join([f"{len(simulated)} simulated drives"] * bool(simulated) + others)
 
 
-def _parts(root: Path, since_s: float, elapsed_s: float) -> list[str]:
-    """Return a line that says how long the jobs of each part of the run took, and what was left beside them."""
-    took_s = progress.parts(root / PROGRESS, since_s)
-    if not took_s:
-        return []
-    # of several jobs at a time the sum is longer than the run
-    beside_s = max(0.0, elapsed_s - sum(took_s.values()))
-    told = [f"{part} {units.format_duration(seconds)}" for part, seconds in took_s.items()]
-    return [f"  {', '.join(told)}; Snakemake itself {units.format_duration(beside_s)}"]
-
-
-def _colophon(root: Path, results: str) -> "Colophon":
-    try:
-        content: Colophon = json.loads((root / results / COLOPHON).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SummaryError(f"{results}/{COLOPHON}: there are no results yet. Run `snakemake --cores 1`.") from None
-    return content
-
-
-def _drive(drive: "Described") -> str:
+def _drive_text(drive: "DescribedDrive") -> str:
     if "archive" in drive:
         return f"{drive['name']} (archive of kind {drive['kind']}: {drive['archive']['archive']})"
-    if drive["simulated"]:
-        return f"{drive['name']} (twin)"
     disk = drive["model"] or drive["device"] or "an unknown disk"
-    if drive["kind"] in kinds.WHOLE_DISKS:
+    if drive["kind"] in kinds.WHOLE_DISK_KINDS:
         return f"{drive['name']} ({drive['path']}, {disk}, serial {drive['serial']})"
     return f"{drive['name']} ({drive['path']} on {disk}, {drive['file_system']})"
 
 
-def _fio_seconds_since(root: Path, since_s: float) -> float:
-    """Return the wall time of all fio processes of the measurements made since then."""
-    # what was unpacked was measured at another time, whatever its files' times say
-    drives = (folder for folder in (root / "data/raw").glob("*") if not (folder / UNPACKED).exists())
-    raws = (raw for folder in drives for raw in folder.glob("*/*/*.json") if sidecar_path(raw).exists())
-    recent = (raw for raw in raws if sidecar_path(raw).stat().st_mtime >= since_s)
-    return float(sum(read_sidecar(raw).get("wall_s", 0.0) for raw in recent))
+def _time_shares(root: Path, since_s: float) -> str:
+    """Return each part's share of the time of all jobs, as text.
+
+    Times in seconds would not add up to the duration of the run, because jobs run at the same time. Unpacking an
+    archive counts as measuring.
+    """
+    seconds = progress.seconds_by_part(root / PROGRESS_FILE, since_s)
+    if not seconds:
+        return "nothing had to be done"
+    shares = [f"{part} {100 * part_s / sum(seconds.values()):.0f} %" for part, part_s in seconds.items()]
+    return f"shares of the jobs' time: {', '.join(shares)}"
 
 
-def compare(root: Path, results: str = config.RESULTS) -> tuple[bool, str]:
-    """Return whether the results are those of the committed manifest (True where there is none to hold them against),
-    and a line that says so. Raises SummaryError or ManifestError where the run is not complete.
+def _study_lines(root: Path, results: str, colophon: "Colophon") -> list[str]:
+    """Return a table of the studies with their cells and claims, and notes."""
+    try:
+        judged = scorecard.load_scorecard(root, results)["studies"]
+    except scorecard.ScorecardError:
+        judged = {}
+    names = colophon["order"]
+    cells = [colophon["studies"][name]["cells"] for name in names]
+    columns = [["study", *names, "all"], ["cells", *map(str, [*cells, sum(cells)])]]
+    if any(study["claims"] for study in judged.values()):
+        counts = [_claim_counts(judged[name]) if name in judged else Counter() for name in names]
+        counts.append(sum(counts, Counter()))
+        for heading, kind in (("claims reproduced", "all"), ("independent claims", "independent")):
+            texts = [f"{each[kind, 'hold']} of {each[kind, 'checkable']}" for each in counts]
+            columns.append([heading, *("-" if text == "0 of 0" else text for text in texts)])
+    widths = [max(map(len, column)) for column in columns]
+    rows = list(zip(*columns, strict=True))
+    rows = rows if len(names) > 1 else rows[:-1]
+    table = ["   ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    on_own_drives = [
+        f"{name}, on {drive}: {own['hold']} of {own['checkable']} claims reproduced"
+        for name, study in judged.items()
+        for drive, own in study["own"].items()
+    ]
+    notes = scorecard.skipped_expectations(root, results) if judged else []
+    return [*table, *on_own_drives, *_left_out(colophon["studies"]), *notes]
+
+
+def _claim_counts(study: Mapping[str, Any]) -> Counter[tuple[str, str]]:
+    """Return the numbers of checkable and of reproduced claims of a study.
+
+    They are counted for all claims and for independent claims.
+
+    A claim is independent if neither the construction of a model nor a fitted value decides it.
+    """
+    counts = {"all": study, "independent": study["by_class"]["claims"]["independent"]}
+    return Counter({(kind, key): count[key] for kind, count in counts.items() for key in ("hold", "checkable")})
+
+
+def _left_out(studies: "Mapping[str, StudySummary]") -> list[str]:
+    """Return a line on the cells that were not measured, if there are any."""
+    counts = [f"{study['left_out']} of {name}" for name, study in studies.items() if study["left_out"]]
+    if not counts:
+        return []
+    return [f"Cells without a measurement, because a drive does not accept their settings: {', '.join(counts)}."]
+
+
+def _colophon(root: Path, results: str) -> "Colophon":
+    try:
+        content: Colophon = json.loads((root / results / COLOPHON_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SummaryError(f"{results}/{COLOPHON_FILE}: there are no results yet. Run `snakemake --cores 1`.") from None
+    return content
+
+
+def compare_with_manifest(root: Path, results: str = config.DEFAULT_RESULTS) -> tuple[bool, str]:
+    """Compare the results with the committed manifest.
+
+    Returns:
+        Whether the results are the same, True if there is nothing to compare them with; and a line of text about it.
+
+    Raises:
+        SummaryError: No report has been made.
+        ManifestError: A result is missing.
     """
     from iopatterns.workflow import manifest
 
     versions = _colophon(root, results)["fio_versions"]
-    same, text = (
-        manifest.verdict(root, versions[0], results)
-        if len(versions) == 1
-        else (True, "not compared: several versions of fio")
-    )
+    if len(versions) > 1:
+        return True, "Manifest: not compared, because several versions of fio measured"
+    same, text = manifest.compare_results(root, versions[0], results)
     return same, f"Manifest: {text}"

@@ -1,4 +1,4 @@
-// Messages of vhost-user, and the ring of requests.
+// The messages of vhost-user and the request ring.
 #include "linux/block_device.h"
 
 #include <fcntl.h>
@@ -47,16 +47,16 @@ constexpr std::uint32_t kBackendCall = 4;
 constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kIsReply = 1U << 2;
 constexpr std::uint32_t kNeedsReply = 1U << 3;
-// the guest's feature bit for protocol features, and of these: replies, a socket for interrupts, configuration, kicks
-// in band
+// The feature bit for protocol features, and four protocol features: replies, a socket for interrupts, configuration,
+// in-band kicks.
 constexpr std::uint64_t kHasProtocolFeatures = 1ULL << 30;
 constexpr std::uint64_t kProtocolFeatures = 1ULL << 3 | 1ULL << 5 | 1ULL << 9 | 1ULL << 14;
 
 constexpr std::size_t kMostPayload = 4096;
-// A page each, whether or not pages lie side by side in the guest's memory: 2 MiB, more than any request that the guest
-// is told to make (linux.py). They lie in a table of their own, so that the ring need not have room for them.
+// One segment for each page, as if no two pages were contiguous in the guest's memory: 2 MiB, more than the largest
+// request that linux.py allows. Segments are in an indirect table, so the ring needs no room for them.
 constexpr std::uint32_t kSegmentsOfARequest = 512;
-constexpr std::size_t kMostSegments = kSegmentsOfARequest + 2;  // its head and its status
+constexpr std::size_t kMostSegments = kSegmentsOfARequest + 2;  // with the head and the status of the request
 constexpr std::uint32_t kMostRingEntries = 1024;
 constexpr std::uint32_t kMostDiscardSectors = 1U << 22;
 
@@ -111,7 +111,7 @@ unsigned char* BlockDevice::memory(std::uint64_t address, std::uint64_t size_byt
       return region.bytes + (address - region.guest_address);
     }
   }
-  throw std::runtime_error("the guest names memory that it does not share");
+  throw std::runtime_error("the guest refers to memory that it has not shared");
 }
 
 void BlockDevice::receive_message(Message& message) {
@@ -166,8 +166,8 @@ void BlockDevice::map_memory(const Message& message) {
 }
 
 void BlockDevice::set_addresses(const Message& message) {
-  if (entries_ == 0) throw std::runtime_error("the guest says where its ring is before it says how large");
-  // for this kernel its own addresses and those of the device are the same
+  if (entries_ == 0) throw std::runtime_error("the guest sends the address of its ring before the size");
+  // this kernel uses its own addresses as device addresses
   table_ = reinterpret_cast<vring_desc*>(memory(message.at<std::uint64_t>(8), sizeof(vring_desc) * entries_));
   used_ = reinterpret_cast<vring_used*>(memory(message.at<std::uint64_t>(16), 6 + sizeof(vring_used_elem) * entries_));
   available_ = reinterpret_cast<vring_avail*>(memory(message.at<std::uint64_t>(24), 6 + 2 * std::uint64_t{entries_}));
@@ -210,12 +210,12 @@ void BlockDevice::serve() {
     case kResetOwner:
     case kSetProtocolFeatures:
     case kSetConfig:
-    case kSetRingKick:  // kicks and interrupts come in band
+    case kSetRingKick:  // kicks and interrupts are in band
     case kSetRingCall:
     case kSetRingError:
       break;
     case kSetBackendDescriptor:
-      if (descriptors_.empty()) throw std::runtime_error("the guest gives no socket for interrupts");
+      if (descriptors_.empty()) throw std::runtime_error("the guest sends no socket for interrupts");
       interrupts_ = descriptors_.front();
       descriptors_.erase(descriptors_.begin());
       fcntl(interrupts_, F_SETFL, fcntl(interrupts_, F_GETFL) & ~(O_NONBLOCK | O_ASYNC));
@@ -225,7 +225,8 @@ void BlockDevice::serve() {
       break;
     case kSetRingSize:
       entries_ = message.at<std::uint32_t>(4);
-      if (entries_ == 0 || entries_ > kMostRingEntries) throw std::runtime_error("the guest's ring has no valid size");
+      if (entries_ == 0 || entries_ > kMostRingEntries)
+        throw std::runtime_error("the guest's ring has an invalid size");
       answered_bytes_.assign(entries_, 0);
       break;
     case kSetRingBase:
@@ -240,8 +241,8 @@ void BlockDevice::serve() {
     case kKick:
       calendar_.look();
       take_requests();
-      // The guest must know before it continues that an interrupt will come. It reads the calendar's socket first, so
-      // the new limit reaches it before the reply to its kick.
+      // The guest must know the time of the next interrupt before it continues. It reads the calendar's socket first,
+      // so it receives the new limit before the reply to its kick.
       if (calendar_.is_virtual() && !calendar_.guest_waits()) calendar_.shorten(requests_.earliest_completion_ns());
       break;
     default:
@@ -257,7 +258,7 @@ void BlockDevice::take_requests() {
     const std::uint16_t end = __atomic_load_n(&available_->idx, __ATOMIC_ACQUIRE);
     if (end == taken_) return;
     const std::uint16_t head = available_->ring[taken_++ % entries_];
-    if (head >= entries_) throw std::runtime_error("the guest's ring names a request that it cannot have");
+    if (head >= entries_) throw std::runtime_error("the guest's ring has an entry beyond its size");
     collect(head);
     *segments_.back().bytes = begin(head);
   }
@@ -275,7 +276,8 @@ void BlockDevice::collect(std::uint16_t head) {
     index = 0;
   }
   for (;;) {
-    if (index >= entries || segments_.size() >= kMostSegments) throw std::runtime_error("a request has no end");
+    if (index >= entries || segments_.size() >= kMostSegments)
+      throw std::runtime_error("a request of the guest has too many or invalid segments");
     const vring_desc piece = table[index];
     segments_.push_back({memory(piece.addr, piece.len), piece.len, (piece.flags & VRING_DESC_F_WRITE) != 0});
     if ((piece.flags & VRING_DESC_F_NEXT) == 0) break;
@@ -283,11 +285,11 @@ void BlockDevice::collect(std::uint16_t head) {
   }
   if (segments_.size() < 2 || segments_.front().size_bytes < sizeof(virtio_blk_outhdr) || !segments_.back().to_guest ||
       segments_.back().size_bytes != 1) {
-    throw std::runtime_error("a request has no head or no place for its status");
+    throw std::runtime_error("a request of the guest has no head or no byte for its status");
   }
 }
 
-// Moves the data of a request and sends it to the drive, or answers it. Returns its status.
+// Transfers the data of a request and submits the request to the drive, or completes it at once. Returns its status.
 std::uint8_t BlockDevice::begin(std::uint16_t head) {
   virtio_blk_outhdr header;
   std::memcpy(&header, segments_.front().bytes, sizeof header);
@@ -295,11 +297,13 @@ std::uint8_t BlockDevice::begin(std::uint16_t head) {
   const auto data_end = segments_.end() - 1;
   std::uint32_t& answered = answered_bytes_[head] = 1;  // the status
   Request request;
-  std::uint8_t status = VIRTIO_BLK_S_OK;
-  bool to_drive = true;
   const std::uint64_t sectors = settings_.size_bytes / kSectorBytes;
   const auto within = [sectors](std::uint64_t first, std::uint64_t count) {
     return count > 0 && first <= sectors && count <= sectors - first;
+  };
+  const auto answer = [this, head](std::uint8_t status) {
+    requests_.answer(calendar_.now(), head);
+    return status;
   };
   switch (header.type) {
     case VIRTIO_BLK_T_IN:
@@ -308,8 +312,7 @@ std::uint8_t BlockDevice::begin(std::uint16_t head) {
       request.operation = reads ? Operation::kRead : Operation::kWrite;
       for (auto each = data; each != data_end; ++each) request.size_bytes += each->size_bytes;
       if (request.size_bytes % kSectorBytes != 0 || !within(header.sector, request.size_bytes / kSectorBytes)) {
-        status = VIRTIO_BLK_S_IOERR;
-        break;
+        return answer(VIRTIO_BLK_S_IOERR);
       }
       request.offset_bytes = header.sector * kSectorBytes;
       std::uint64_t offset = request.offset_bytes;
@@ -330,10 +333,7 @@ std::uint8_t BlockDevice::begin(std::uint16_t head) {
     case VIRTIO_BLK_T_DISCARD: {
       virtio_blk_discard_write_zeroes range{};
       if (data != data_end && data->size_bytes == sizeof range) std::memcpy(&range, data->bytes, sizeof range);
-      if (!settings_.discards || !within(range.sector, range.num_sectors)) {
-        status = VIRTIO_BLK_S_IOERR;
-        break;
-      }
+      if (!settings_.discards || !within(range.sector, range.num_sectors)) return answer(VIRTIO_BLK_S_IOERR);
       request.operation = Operation::kDiscard;
       request.offset_bytes = range.sector * kSectorBytes;
       request.size_bytes = std::uint64_t{range.num_sectors} * kSectorBytes;
@@ -341,22 +341,17 @@ std::uint8_t BlockDevice::begin(std::uint16_t head) {
       break;
     }
     case VIRTIO_BLK_T_GET_ID:
-      to_drive = false;
       for (auto each = data; each != data_end; ++each) {
         std::memset(each->bytes, 0, each->size_bytes);
         answered += each->size_bytes;
       }
       marked_();
-      break;
+      return answer(VIRTIO_BLK_S_OK);
     default:
-      status = VIRTIO_BLK_S_UNSUPP;
+      return answer(VIRTIO_BLK_S_UNSUPP);
   }
-  if (to_drive && status == VIRTIO_BLK_S_OK) {
-    requests_.submit(calendar_.now(), request, head);
-  } else {
-    requests_.answer(calendar_.now(), head);
-  }
-  return status;
+  requests_.submit(calendar_.now(), request, head);
+  return VIRTIO_BLK_S_OK;
 }
 
 void BlockDevice::complete(const std::vector<std::uint64_t>& tickets) {
@@ -369,14 +364,15 @@ void BlockDevice::complete(const std::vector<std::uint64_t>& tickets) {
   if ((available_->flags & VRING_AVAIL_F_NO_INTERRUPT) == 0) interrupt();
 }
 
-// The guest asks for the time, and to be run, before it confirms the interrupt.
+// Interrupts the guest. Serves the guest's time messages until the guest confirms the interrupt.
 void BlockDevice::interrupt() {
-  struct {
+  struct Pair {
     Message::Head head;
-    std::uint32_t ring[2];
-  } call{{kBackendCall, calendar_.is_virtual() ? kVersion | kNeedsReply : kVersion, 8}, {0, 0}};
+    std::uint32_t values[2];
+  };
+  const Pair call{{kBackendCall, calendar_.is_virtual() ? kVersion | kNeedsReply : kVersion, 8}, {0, 0}};
   send_all(interrupts_, &call, sizeof call);
-  // in real time the guest may be waiting for our reply to a kick meanwhile
+  // in real time the guest may be waiting for the reply to a kick
   if (!calendar_.is_virtual()) return;
   for (;;) {
     pollfd ends[] = {{calendar_.socket(), POLLIN, 0}, {interrupts_, POLLIN, 0}};
@@ -385,12 +381,9 @@ void BlockDevice::interrupt() {
       calendar_.serve();
       continue;
     }
-    struct {
-      Message::Head head;
-      std::uint32_t value[2];
-    } confirmation;
+    Pair confirmation;
     receive(interrupts_, &confirmation, sizeof confirmation);
-    if (confirmation.value[0] != 0) throw std::runtime_error("the guest refuses an interrupt");
+    if (confirmation.values[0] != 0) throw std::runtime_error("the guest refuses an interrupt");
     return calendar_.see_request();
   }
 }

@@ -1,9 +1,10 @@
 // The guest's /dev/vda: a virtio block device, served over vhost-user.
 //
-// The guest's kernel says where its memory and the ring of requests in it are, and kicks when requests are there; each
-// is taken from the ring, its data moved, and it is then on its way through the simulated drive. When that has ended,
-// the guest is interrupted. Kicks and interrupts go through the sockets too ("in band"), so that all is synchronous.
-// Protocol: docs/interop/vhost-user.rst of QEMU; virtio 1.2, sections 2.7 and 5.2.
+// The guest's kernel sends the address of its memory and of the request ring in it. It sends a kick when the ring has
+// new requests. The device takes each request from the ring, transfers the data and submits the request to the
+// simulated drive. On completion the device interrupts the guest. Kicks and interrupts are messages on the sockets ("in
+// band"), so that the exchange is synchronous. Protocol: docs/interop/vhost-user.rst of QEMU; virtio 1.2, sections 2.7
+// and 5.2.
 #pragma once
 
 #include <linux/virtio_blk.h>
@@ -17,7 +18,7 @@
 #include "linux/contents.h"
 #include "linux/requests.h"
 
-// the kernel's header has them for C; what follows needs none of them but the layouts
+// Only the .cc file needs the definitions, from a header of the kernel that is written for C.
 struct vring_desc;
 struct vring_avail;
 struct vring_used;
@@ -28,12 +29,12 @@ class BlockDevice {
  public:
   struct Settings {
     std::uint64_t size_bytes = 0;
-    bool discards = false;       // whether the drive can be told of what is no longer used
-    bool volatile_cache = true;  // whether the guest flushes it
+    bool discards = false;       // whether the drive accepts discards
+    bool volatile_cache = true;  // whether the drive has a volatile cache, which the guest must flush
   };
 
-  // `socket` is connected to the guest. `marked` is called each time the guest asks for the drive's serial number: with
-  // nothing else to tell the device by, the guest's first process says so where it has come to. All must outlive this.
+  // `socket` is connected to the guest. `marked` is called whenever the guest reads the drive's serial number, by which
+  // the guest's first process signals that the command begins. All arguments must outlive this object.
   BlockDevice(int socket, const Settings& settings, Requests& requests, Contents& contents, Calendar& calendar,
               std::function<void()> marked);
   ~BlockDevice();
@@ -42,13 +43,13 @@ class BlockDevice {
 
   [[nodiscard]] int socket() const { return socket_; }
 
-  // So many bytes of the guest's memory. Throws std::runtime_error where the guest has not shared them.
+  // Returns a pointer to `size_bytes` of the guest's memory. Throws std::runtime_error if they are not shared.
   [[nodiscard]] unsigned char* memory(std::uint64_t address, std::uint64_t size_bytes) const;
 
-  // Reads and answers one message. Throws GuestGone, std::runtime_error for one that makes no sense.
+  // Reads and answers one message. Throws GuestGone, and std::runtime_error for an invalid message.
   void serve();
 
-  // Tells the guest that the requests with these tickets are complete.
+  // Reports the requests with these tickets to the guest as complete.
   void complete(const std::vector<std::uint64_t>& tickets);
 
  private:
@@ -57,7 +58,7 @@ class BlockDevice {
     std::uint64_t guest_address, size_bytes, user_address, offset;
     unsigned char* bytes;
   };
-  // A piece of the guest's memory in a request.
+  // A contiguous part of a request's memory in the guest.
   struct Segment {
     unsigned char* bytes;
     std::uint32_t size_bytes;
@@ -83,7 +84,7 @@ class BlockDevice {
   std::function<void()> marked_;
   virtio_blk_config config_{};
   std::vector<Region> regions_;
-  std::vector<int> descriptors_;  // that came with the last message
+  std::vector<int> descriptors_;  // received with the last message
   std::vector<Segment> segments_;
   // the ring
   std::uint32_t entries_ = 0;
@@ -92,7 +93,7 @@ class BlockDevice {
   vring_used* used_ = nullptr;
   std::uint16_t taken_ = 0;
   bool enabled_ = false;
-  std::vector<std::uint32_t> answered_bytes_;  // by the head of a request: how much of the guest's memory was written
+  std::vector<std::uint32_t> answered_bytes_;  // by the head of a request: bytes written to the guest's memory
 };
 
 }  // namespace twin

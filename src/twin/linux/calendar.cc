@@ -1,4 +1,4 @@
-// The messages of time travel.
+// The messages of the time-travel protocol.
 #include "linux/calendar.h"
 
 #include <algorithm>
@@ -25,15 +25,10 @@ enum Operation : std::uint32_t {
 
 }  // namespace
 
-void Calendar::answer(const Message& message, Nanoseconds time) {
-  const Message ack{kAck, message.sequence, static_cast<std::uint64_t>(time)};
-  send_all(socket_, &ack, sizeof ack);
-}
-
 Nanoseconds Calendar::share(std::uint64_t address) {
   if (!memory_) return 0;
   auto* const page = static_cast<Page*>(memory_(address, sizeof(Page)));
-  // the time in it is the guest's, which has run on since it last told it, and is read when it next waits or kicks
+  // keeps the page's time: the guest has advanced it since its last message, and look() reads it at the next message
   page->free_until = static_cast<std::uint64_t>(limit_);
   page->request = static_cast<std::uint64_t>(guest_next_);
   page_ = page;
@@ -44,7 +39,7 @@ void Calendar::look() {
   if (page_ == nullptr) return;
   const auto now = static_cast<Nanoseconds>(page_->now);
   if (now < now_ || now > std::max(now_, limit_) || now > kNever / 2) {
-    throw std::runtime_error("the guest's clock is not where it can be: a program has written to it");
+    throw std::runtime_error("the guest's clock has an impossible value: a program of the guest has written to it");
   }
   now_ = now;
 }
@@ -53,46 +48,42 @@ void Calendar::serve() {
   Message message{};
   receive(socket_, &message, sizeof message);
   const auto time = static_cast<Nanoseconds>(message.time);
+  Nanoseconds reply = 0;
   switch (message.operation) {
     case kAck:
       if (acknowledged_ == sent_ || message.sequence != acknowledged_ + 1) {
-        throw std::runtime_error("the guest acknowledges what it was not sent");
+        throw std::runtime_error("the guest acknowledges a message that was not sent");
       }
       ++acknowledged_;
-      break;
+      return;
     case kStart:
-      answer(message, 0);
       break;
     case kRequest:
       guest_next_ = time;
-      answer(message, 0);
       break;
     case kWait:
       waits_ = true;
-      if (page_ == nullptr) {
-        answer(message, 0);
-      } else {
-        look();
-        see_request();
-      }
-      break;
+      if (page_ == nullptr) break;
+      look();
+      return see_request();
     case kGet:
-      answer(message, now_);
+      reply = now_;
       break;
     case kUpdate:
       if (time < now_) throw std::runtime_error("the guest's clock goes back");
       now_ = time;
-      answer(message, 0);
       break;
     case kGetTimeOfDay:
-      answer(message, time_of_day_ns_ + now_);
+      reply = time_of_day_ns_ + now_;
       break;
     case kClockPage:
-      answer(message, share(message.time));
+      reply = share(message.time);
       break;
     default:
       throw std::runtime_error("the guest sends the unknown time travel message " + std::to_string(message.operation));
   }
+  const Message ack{kAck, message.sequence, static_cast<std::uint64_t>(reply)};
+  send_all(socket_, &ack, sizeof ack);
 }
 
 void Calendar::advance_to(Nanoseconds when) {
@@ -105,7 +96,8 @@ void Calendar::see_request() {
 }
 
 void Calendar::run_guest(Nanoseconds limit) {
-  // The guest forgets its limit whenever it waits. It reads both messages one after the other, so one switch suffices.
+  // The guest forgets its limit whenever it waits. Both messages are sent together, so that one process switch
+  // suffices.
   limit_ = limit;
   guest_next_ = kNever;
   waits_ = false;
@@ -117,7 +109,7 @@ void Calendar::run_guest(Nanoseconds limit) {
   const Message messages[] = {{kFreeUntil, ++sent_, static_cast<std::uint64_t>(limit)},
                               {kRun, ++sent_, static_cast<std::uint64_t>(now_)}};
   send_all(socket_, messages, sizeof messages);
-  // the acknowledgements come before the guest's next message, and nothing has to wait for them
+  // serve() takes the acknowledgements, which precede the guest's next message
 }
 
 void Calendar::shorten(Nanoseconds limit) {

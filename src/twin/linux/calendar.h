@@ -1,12 +1,13 @@
-// The guest's clock: User-mode Linux's external time travel, of which this is the calendar.
+// The calendar of User-mode Linux's external time travel: it decides when the guest runs in virtual time.
 //
-// The guest runs, or waits; while it waits, this process keeps the time. The guest asks to be run at its own next
-// event, and is run then, or when the drive has interrupted it before. While it runs it advances its clock itself, up
-// to a limit that it is told: the earliest time at which the drive may have something for it. All is synchronous, so a
-// run depends on its input alone. Protocol: include/uapi/linux/um_timetravel.h of the kernel's source.
+// The guest either runs or waits. While it waits, this process advances the time. The guest requests the time of its
+// own next event. It runs again at that time, or earlier if the drive interrupts it. A running guest advances its clock
+// itself, up to a limit that this process sends: the earliest time at which the drive may complete a request. The
+// exchange is synchronous, so a run depends only on its input. Protocol: include/uapi/linux/um_timetravel.h of the
+// kernel's source.
 //
-// A kernel built by src/kernel offers a page of its memory in which the time stands (clock-page-*.patch there). It is
-// then read and written in place of all messages but two: the guest says that it waits, and is told to run.
+// A kernel built by src/kernel shares a page of its memory that holds the time (clock-page-*.patch there). Both sides
+// then use this page, and only two messages remain: the guest reports that it waits, and this process lets it run.
 #pragma once
 
 #include <cstdint>
@@ -26,37 +27,37 @@ class Calendar {
   [[nodiscard]] Nanoseconds now() const { return now_; }
   [[nodiscard]] bool guest_waits() const { return waits_; }
 
-  // Whether this process keeps the guest's time. A kernel without time travel goes by the host's clock, and has no
-  // socket (-1).
+  // Whether this process controls the guest's time. A kernel without time travel uses the host's clock; its socket is
+  // -1.
   [[nodiscard]] bool is_virtual() const { return socket_ >= 0; }
 
-  // When the guest wants to run next; kNever when nothing but the drive would ever wake it.
+  // The time of the guest's next own event; kNever if only the drive can wake the guest.
   [[nodiscard]] Nanoseconds guest_next() const { return guest_next_; }
 
-  // Gives the way to the guest's memory: a pointer to so many bytes at an address, or an exception. Without it no page
-  // is shared.
+  // Sets the function that returns a pointer to `size_bytes` of the guest's memory at `address`, or throws. Until it is
+  // set, no page is shared.
   void see_memory(std::function<void*(std::uint64_t address, std::uint64_t size_bytes)> memory) {
     memory_ = std::move(memory);
   }
 
-  // Reads from the page, if there is one, how far the guest has got: whenever a message of it comes. Throws
-  // std::runtime_error where that cannot be: its programs can write there.
+  // Reads the guest's time from the shared page, if there is one. Call on every message of the guest. Throws
+  // std::runtime_error for an impossible time, because the guest's programs can write to the page.
   void look();
 
-  // Reads and answers one message of the guest. Throws GuestGone, std::runtime_error for one that makes no sense.
+  // Reads and answers one message of the guest. Throws GuestGone, and std::runtime_error for an invalid message.
   void serve();
 
-  // The guest must wait. `when` must not lie before now().
+  // Advances the time while the guest waits. `when` must not be before now().
   void advance_to(Nanoseconds when);
 
-  // Reads from the page when the guest wants to run: once it waits, and once it has confirmed an interrupt. One that it
-  // has already, and has not come to, changes nothing.
+  // Reads from the page when the guest wants to run next. Call when the guest begins to wait, and when it has confirmed
+  // an interrupt. Reading an unchanged request again has no effect.
   void see_request();
 
-  // Lets the waiting guest run from now() on; it may go on by itself until `limit`.
+  // Lets the waiting guest run from now(). It may advance its clock itself up to `limit`.
   void run_guest(Nanoseconds limit);
 
-  // Has a running guest stop at `limit`, where that is earlier than what it was told.
+  // Sends a running guest the earlier limit `limit`; does nothing if its present limit is not later.
   void shorten(Nanoseconds limit);
 
  private:
@@ -66,12 +67,11 @@ class Calendar {
     std::uint64_t time;
   };
 
-  // The beginning of the kernel's struct clock_page. Of guest and calendar one runs at a time.
+  // The first members of the kernel's struct clock_page. Guest and calendar never run at the same time.
   struct Page {
     std::uint64_t now, free_until, request;
   };
 
-  void answer(const Message& message, Nanoseconds time);
   Nanoseconds share(std::uint64_t address);
 
   int socket_;
@@ -80,7 +80,7 @@ class Calendar {
   Nanoseconds guest_next_ = kNever;
   Nanoseconds limit_ = 0;
   bool waits_ = false;
-  std::uint32_t sent_ = 0, acknowledged_ = 0;  // messages that are numbered by us
+  std::uint32_t sent_ = 0, acknowledged_ = 0;  // numbers of the messages from this process
   std::function<void*(std::uint64_t, std::uint64_t)> memory_;
   volatile Page* page_ = nullptr;
 };

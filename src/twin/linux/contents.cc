@@ -1,4 +1,4 @@
-// A mapping as large as the drive, in which pages appear when they are written.
+// One mapping as large as the drive. The kernel allocates its pages when they are written.
 #include "linux/contents.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// What is stored on the simulated drive: kept in memory, or in a sparse file that other programs can read.
+// The content of the simulated drive, in memory or in a sparse file that other programs can read.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,17 @@ namespace twin {
 
 class Contents {
  public:
-  // Without a path in memory alone, of which only what is written is taken. Throws std::runtime_error.
+  // Keeps the content in the new file `path`, or in memory if `path` is empty. Only written pages take space.
+  // Throws std::runtime_error if the file exists or cannot be created, or if the memory cannot be mapped.
   Contents(std::uint64_t size_bytes, const std::string& path);
   ~Contents();
   Contents(const Contents&) = delete;
   Contents& operator=(const Contents&) = delete;
 
-  // Both must lie within the drive.
+  // Both ranges must be within the drive.
   void read(std::uint64_t offset, void* to, std::size_t size_bytes) const;
   void write(std::uint64_t offset, const void* from, std::size_t size_bytes);
-  // Reads give zeros afterwards; the memory, or the space in the file, is freed.
+  // Makes later reads of the range return zeros, and frees its memory or its space in the file.
   void discard(std::uint64_t offset, std::uint64_t size_bytes);
 
  private:

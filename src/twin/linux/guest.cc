@@ -1,4 +1,4 @@
-// Processes, limits and signals.
+// Processes, their access rights and signals.
 #include "linux/guest.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ std::atomic<int> ended_by = 0;
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
 
-// The guest's memory is a file in this folder: in memory where there is room.
+// Returns the folder for the file with the guest's memory: /dev/shm if it has room, else a folder on disk.
 std::string place_for(std::int64_t memory_bytes) {
   for (const char* folder : {"/dev/shm", "/tmp", "/var/tmp"}) {
     struct statvfs room = {};
@@ -42,7 +42,7 @@ std::string place_for(std::int64_t memory_bytes) {
     if (free_bytes > static_cast<std::uint64_t>(memory_bytes) + (64U << 20)) return folder;
   }
   throw std::runtime_error("no room for the guest's memory of " + std::to_string(memory_bytes >> 20) +
-                           " MiB in /dev/shm, /tmp or /var/tmp; give less with --memory");
+                           " MiB in /dev/shm, /tmp or /var/tmp. Choose a smaller --memory");
 }
 
 void remove(const std::string& folder) {
@@ -50,7 +50,16 @@ void remove(const std::string& folder) {
   std::filesystem::remove_all(folder, ignored);
 }
 
-// Never returns. `life` is closed at its other end when the process that serves the guest has ended.
+// Returns the words as execve() expects them. `words` must outlive the result.
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> result;
+  result.reserve(words.size() + 1);
+  for (std::string& word : words) result.push_back(word.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+// Runs the keeper; never returns. The other end of `life` is closed when the process that serves the guest has ended.
 [[noreturn]] void keep_watch(int life, const std::string& folder) {
   setsid();
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_IGN);
@@ -66,7 +75,7 @@ void remove(const std::string& folder) {
   _exit(0);
 }
 
-// In the child, whose failures the parent cannot catch.
+// Reports an error and ends the child process, whose failures the parent cannot catch.
 [[noreturn]] void give_up(const char* what) {
   const std::string line = std::string(what) + ": " + std::strerror(errno) + "\n";
   const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
@@ -74,8 +83,9 @@ void remove(const std::string& folder) {
   _exit(127);
 }
 
-// Holds this process to reading, but for what lies below `writable`. Kernels without Landlock, before 5.13, leave it as
-// it is: then the guest's own kernel alone keeps its programs from writing elsewhere, which mounts the host read-only.
+// Forbids this process to write, except in the folders `writable`. Kernels before 5.13 have no Landlock, so the
+// function does nothing there. The guest's kernel, which mounts the host's files read-only, is then the only
+// protection.
 void hold_to(const std::vector<std::string>& writable) {
   const long version = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (version < 1) return;
@@ -107,7 +117,7 @@ void on_signal(int number) {
   errno = before;
 }
 
-// The kernel has ended. It has helpers, and guest's processes, that hold our sockets open.
+// Ends the guest's process group after its kernel has ended: helpers and processes of the guest keep our sockets open.
 void on_child(int) {
   const int before = errno;
   siginfo_t ended{};
@@ -144,7 +154,7 @@ Workplace::~Workplace() {
   int status = -1;
   while (waitpid(keeper_, &status, 0) < 0 && errno == EINTR) {
   }
-  if (status != 0) remove(folder_);  // someone has killed the keeper
+  if (status != 0) remove(folder_);  // the keeper was killed
 }
 
 void Workplace::guard(pid_t group) const {
@@ -178,12 +188,12 @@ pid_t start_guest(const Plan& plan, const Workplace& workplace) {
       give_up("setuid");
     }
   }
-  // after the change of user, which would undo it
+  // after setuid(), which resets the parent-death signal
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) give_up("prctl");
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) give_up("prctl");
-  // the guest's memory would have another size each time
+  // with address randomisation, the size of the guest's memory would differ from run to run
   if (personality(ADDR_NO_RANDOMIZE) < 0) {
-    give_up("address randomisation cannot be switched off (a container may forbid it)");
+    give_up("address randomisation cannot be switched off (a container may forbid this)");
   }
   umask(022);
   signal(SIGPIPE, SIG_DFL);
@@ -191,7 +201,7 @@ pid_t start_guest(const Plan& plan, const Workplace& workplace) {
   if (!plan.folder.empty()) writable.push_back(plan.folder);
   hold_to(writable);
 
-  // The kernel mixes its command line into its random numbers: nothing of this run's own may stand there.
+  // The kernel mixes its command line into its random numbers, so the command line must be the same in every run.
   std::vector<std::string> words = {
       "linux",
       "mem=" + std::to_string(plan.memory_bytes >> 10) + "k",
@@ -218,15 +228,7 @@ pid_t start_guest(const Plan& plan, const Workplace& workplace) {
       "LD_PRELOAD=./library.so",
       "TWIN_SEED=" + std::to_string(plan.seed),
   };
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (std::string& each : words) arguments.push_back(each.data());
-  arguments.push_back(nullptr);
-  std::vector<char*> variables;
-  variables.reserve(environment.size() + 1);
-  for (std::string& each : environment) variables.push_back(each.data());
-  variables.push_back(nullptr);
-  fexecve(kernel, arguments.data(), variables.data());
+  fexecve(kernel, pointers(words).data(), pointers(environment).data());
   give_up("the kernel cannot be run");
 }
 
@@ -238,7 +240,7 @@ void end_on_signals(pid_t group, std::int64_t wall_limit_s) {
   action.sa_handler = &on_signal;
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGALRM}) sigaction(number, &action, nullptr);
   alarm(static_cast<unsigned>(wall_limit_s));
-  on_child(SIGCHLD);  // it may have ended already
+  on_child(SIGCHLD);  // the kernel may have ended before the handler was installed
 }
 
 int ending_signal() { return ended_by; }

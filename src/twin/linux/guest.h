@@ -1,4 +1,4 @@
-// The guest as processes of the host: how it is started, held in, ended, and cleaned up after.
+// The guest as processes of the host: starts, confines and ends them, and removes their files.
 #pragma once
 
 #include <sys/types.h>
@@ -10,12 +10,13 @@
 
 namespace twin {
 
-// Everything of a run that lies in the host's file system, and the one process that removes it. That process does
-// nothing but wait for this one to end, in whatever way, SIGKILL included; then it ends the guest and removes the
+// The folder of a run in the host's file system, and a keeper process that removes it.
+//
+// The keeper waits until this process ends, for any reason, SIGKILL included. Then it ends the guest and removes the
 // folder.
 class Workplace {
  public:
-  // Makes a folder that belongs to the plan's user. Throws std::runtime_error.
+  // Creates a folder owned by the plan's user. Throws std::runtime_error.
   explicit Workplace(const Plan& plan);
   // Ends the guest and removes the folder.
   ~Workplace();
@@ -25,7 +26,7 @@ class Workplace {
   [[nodiscard]] const std::string& folder() const { return folder_; }
   [[nodiscard]] std::string path(const char* name) const { return folder_ + "/" + name; }
 
-  // From now on this group of processes ends with this process.
+  // Makes the keeper end this process group when this process ends.
   void guard(pid_t group) const;
 
  private:
@@ -34,14 +35,15 @@ class Workplace {
   int life_ = -1;  // closed when this process ends
 };
 
-// Starts the kernel as a process group of its own and returns its number. In this group all are held to reading the
-// host's files and writing in the workplace and in the plan's folder. Throws std::runtime_error.
+// Starts the kernel in a new process group and returns the number of the group. Its processes may read the host's
+// files, and write only in the workplace and in the plan's folder. Throws std::runtime_error.
 pid_t start_guest(const Plan& plan, const Workplace& workplace);
 
-// Ends the guest's group at SIGINT, SIGTERM and SIGHUP, when the wall limit is reached, and when its kernel has ended.
+// Installs handlers that end the guest's process group on SIGINT, SIGTERM and SIGHUP, after `wall_limit_s` seconds of
+// wall time, and when its kernel has ended.
 void end_on_signals(pid_t group, std::int64_t wall_limit_s);
 
-// The signal at which the guest was ended, SIGALRM for the wall limit; 0 when it was not ended by one.
+// Returns the signal that ended the guest (SIGALRM for the wall limit), or 0 if no signal ended the guest.
 int ending_signal();
 
 }  // namespace twin

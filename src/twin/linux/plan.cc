@@ -1,25 +1,17 @@
-// Takes the records apart.
+// Parses the records of a plan.
 #include "linux/plan.h"
 
-#include <unistd.h>
-
-#include <cerrno>
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <stdexcept>
 #include <string_view>
 
 namespace twin {
 
-Plan Plan::read(int descriptor) {
-  std::string text;
-  char piece[65536];
-  for (;;) {
-    const ssize_t got = ::read(descriptor, piece, sizeof piece);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    text.append(piece, static_cast<std::size_t>(got));
-  }
+Plan Plan::read(std::istream& stream) {
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
   Plan plan;
   const std::map<std::string_view, std::string*> texts = {
       {"kernel", &plan.kernel},     {"init", &plan.init},   {"library", &plan.library},
@@ -41,7 +33,7 @@ Plan Plan::read(int descriptor) {
   constexpr std::string_view kForGuest = "guest.";
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\0', begin);
-    if (end == std::string::npos) throw std::runtime_error("the plan is cut off");
+    if (end == std::string::npos) throw std::runtime_error("the plan ends within a record");
     const std::string_view record(text.data() + begin, end - begin);
     begin = end + 1;
     if (record.starts_with(kForGuest)) {

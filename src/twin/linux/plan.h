@@ -1,21 +1,24 @@
-// What one run is to do, as Python says it: records `key=value`, a zero byte after each, on the standard input.
+// The description of one run. Python sends it on the standard input, as `key=value` records that end with a zero byte.
 #pragma once
 
 #include <cstdint>
+#include <istream>
 #include <string>
 
 namespace twin {
 
 struct Plan {
-  std::string kernel;  // paths of the kernel, of its first process, and of the library that it loads
+  // paths of the kernel, of its first process, and of the library that the kernel loads
+  std::string kernel;
   std::string init;
   std::string library;
   std::string model;     // the text form of the drive's parameters
   std::string settings;  // the folder with the drive's mode pages
-  std::string trace;     // paths; empty where none is wanted
+  // paths of optional outputs; empty if the output is not requested
+  std::string trace;
   std::string counters;
   std::string image;
-  std::string folder;  // of the host, in which the guest may write
+  std::string folder;  // a folder of the host in which the guest may write; may be empty
   std::int64_t interval_ns = 0, interval_bytes = 0;
   std::int64_t seed = 0;
   std::int64_t memory_bytes = 0;
@@ -23,11 +26,11 @@ struct Plan {
   std::int64_t wall_limit_s = 0;
   std::int64_t real_time = 0;        // 1: the kernel has no time travel
   std::int64_t trace_all = 0;        // 1: the trace begins with mkfs and mount
-  std::int64_t user = 0, group = 0;  // as whom the guest runs on the host
-  std::string guest;                 // the records for the guest's first process, their `guest.` left off
+  std::int64_t user = 0, group = 0;  // the user and group of the guest's processes on the host
+  std::string guest;                 // the records for the guest's first process, without their prefix `guest.`
 
-  // Throws std::runtime_error for a record that is not known.
-  static Plan read(int descriptor);
+  // Reads a plan until the end of the stream. Throws std::runtime_error for an unknown or incomplete record.
+  static Plan read(std::istream& stream);
 };
 
 }  // namespace twin

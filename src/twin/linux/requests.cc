@@ -1,4 +1,4 @@
-// Delays of the host around the drive, and rows of the trace.
+// The host's delays before and after the drive, and the rows of the trace.
 #include "linux/requests.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace twin {
 namespace {
 
-// What a real kernel does itself in front of the drive.
+// Switches off the model's block layer: the guest's kernel has its own.
 Parameters without_block_layer(Parameters parameters) {
   parameters.host.scheduler = Scheduler::kNone;
   parameters.host.lock_time = 0;
@@ -20,29 +20,15 @@ Parameters without_block_layer(Parameters parameters) {
   return parameters;
 }
 
-const char* name_of(Operation operation) {
-  switch (operation) {
-    case Operation::kRead:
-      return "read";
-    case Operation::kWrite:
-      return "write";
-    case Operation::kFlush:
-      return "flush";
-    case Operation::kDiscard:
-      return "discard";
-  }
-  return "";
-}
+// By operation.
+constexpr const char* kNames[] = {"read", "write", "flush", "discard"};
 
 }  // namespace
 
-TraceWriter::TraceWriter(std::string path) : path_(std::move(path)), file_(std::fopen(path_.c_str(), "we")) {
+TraceWriter::TraceWriter(std::string path)
+    : path_(std::move(path)), file_(std::fopen(path_.c_str(), "we"), &std::fclose) {
   if (file_ == nullptr) throw std::runtime_error(path_ + ": " + std::strerror(errno));
-  std::fputs("operation,offset_bytes,size_bytes,time_ns,dispatched_ns,completed_ns\n", file_);
-}
-
-TraceWriter::~TraceWriter() {
-  if (file_ != nullptr) std::fclose(file_);
+  std::fputs("operation,offset_bytes,size_bytes,time_ns,dispatched_ns,completed_ns\n", file_.get());
 }
 
 std::uint64_t TraceWriter::queued(Nanoseconds now, const Request& request) {
@@ -60,23 +46,20 @@ void TraceWriter::completed(Nanoseconds now, std::uint64_t row) {
 }
 
 void TraceWriter::write(const Row& row) {
-  std::fprintf(file_, "%s,%" PRIu64 ",%" PRIu64 ",%" PRId64, name_of(row.request.operation), row.request.offset_bytes,
-               row.request.size_bytes, row.queued_ns);
+  std::fprintf(file_.get(), "%s,%" PRIu64 ",%" PRIu64 ",%" PRId64, kNames[static_cast<int>(row.request.operation)],
+               row.request.offset_bytes, row.request.size_bytes, row.queued_ns);
   for (const Nanoseconds when : {row.dispatched_ns, row.completed_ns}) {
-    if (when == kNever) {
-      std::fputc(',', file_);
-    } else {
-      std::fprintf(file_, ",%" PRId64, when);
-    }
+    std::fputc(',', file_.get());
+    if (when != kNever) std::fprintf(file_.get(), "%" PRId64, when);
   }
-  std::fputc('\n', file_);
+  std::fputc('\n', file_.get());
 }
 
 void TraceWriter::finish() {
   for (const Row& row : rows_) write(row);
   rows_.clear();
-  const bool good = std::ferror(file_) == 0;
-  if (std::fclose(std::exchange(file_, nullptr)) != 0 || !good) {
+  const bool good = std::ferror(file_.get()) == 0;
+  if (std::fclose(file_.release()) != 0 || !good) {
     throw std::runtime_error(path_ + ": " + std::strerror(errno));
   }
 }
@@ -84,19 +67,19 @@ void TraceWriter::finish() {
 Requests::Requests(const Parameters& parameters, std::uint64_t seed) : drive_(without_block_layer(parameters), seed) {}
 
 void Requests::submit(Nanoseconds now, const Request& request, std::uint64_t ticket) {
-  const std::uint64_t row = trace_ != nullptr ? trace_->queued(now, request) : 0;
-  const std::uint32_t slot = active_.take({request, ticket, row, trace_ != nullptr});
+  const std::uint32_t slot = active_.take({request, ticket, std::nullopt});
+  if (trace_ != nullptr) active_[slot].row = trace_->queued(now, request);
   ++count_;
   dispatches_.schedule(now + drive_.submit_cost_ns(request), dispatching_, slot);
 }
 
 void Requests::answer(Nanoseconds now, std::uint64_t ticket) {
-  deliveries_.schedule(now, delivering_, active_.take({{}, ticket, 0, false}));
+  deliveries_.schedule(now, delivering_, active_.take({{}, ticket, std::nullopt}));
 }
 
 void Requests::dispatch(Nanoseconds now, std::uint32_t slot) {
   const Active& active = active_[slot];
-  if (active.traced) trace_->dispatched(now, active.row);
+  if (active.row) trace_->dispatched(now, *active.row);
   drive_.submit(now, active.request, slot);
 }
 
@@ -116,7 +99,7 @@ Nanoseconds Requests::run(Nanoseconds until, std::vector<std::uint64_t>& done) {
     const Nanoseconds next = std::min(dispatches_.next(), deliveries_.next());
     if (const auto completion = drive_.run(std::min(until, next))) {
       const auto slot = static_cast<std::uint32_t>(completion->ticket);
-      if (active_[slot].traced) trace_->completed(completion->when_ns, active_[slot].row);
+      if (const auto row = active_[slot].row) trace_->completed(completion->when_ns, *row);
       deliveries_.schedule(completion->when_ns + drive_.wakeup_cost_ns() + drive_.reap_cost_ns(), delivering_, slot);
       continue;
     }

@@ -1,9 +1,11 @@
-// The guest's requests on the simulated drive: when each reaches it, when it is over, and the trace of all of them.
+// The guest's requests on the simulated drive: their dispatch and completion times, and a trace of all requests.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
 #include <deque>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,21 +15,19 @@
 
 namespace twin {
 
-// Writes a row for each request, in the order in which the guest queued them, as a table that traces are read from.
+// Writes a trace as CSV: one row for each request, in the order in which the guest queued the requests.
 class TraceWriter {
  public:
-  // Throws std::runtime_error when the file cannot be made.
+  // Creates the file. Throws std::runtime_error.
   explicit TraceWriter(std::string path);
-  ~TraceWriter();
-  TraceWriter(const TraceWriter&) = delete;
-  TraceWriter& operator=(const TraceWriter&) = delete;
 
-  // Adds a request; returns the number of its row.
+  // Adds a request and returns its row number.
   std::uint64_t queued(Nanoseconds now, const Request& request);
   void dispatched(Nanoseconds now, std::uint64_t row) { rows_[row - written_].dispatched_ns = now; }
   void completed(Nanoseconds now, std::uint64_t row);
 
-  // Writes the requests that are not complete, without the times that are not known of them. Throws std::runtime_error.
+  // Writes the outstanding requests, with empty fields for unknown times, and closes the file. Throws
+  // std::runtime_error.
   void finish();
 
  private:
@@ -39,47 +39,49 @@ class TraceWriter {
   void write(const Row& row);
 
   std::string path_;
-  std::FILE* file_;
-  std::deque<Row> rows_;       // from the first that is not complete on
-  std::uint64_t written_ = 0;  // rows that are in the file
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  std::deque<Row> rows_;       // from the first outstanding request on
+  std::uint64_t written_ = 0;  // the number of rows in the file
 };
 
-// Linux is the block layer in front of this drive, so the model's own schedules, merges and splits nothing. A kernel
-// in virtual time costs no processor time: what the model says of a host's costs is added to each request as latency.
+// Passes the guest's requests to the drive and returns their completions.
+//
+// The guest's Linux is the block layer of this drive, so the model's own block layer is switched off: it does not
+// schedule, merge or split requests. The guest's kernel takes no virtual time, so the model's host costs are added to
+// the latency of each request.
 class Requests {
  public:
   Requests(const Parameters& parameters, std::uint64_t seed);
 
   [[nodiscard]] Drive& drive() { return drive_; }
 
-  // From now on writes a trace. The writer must outlive the requests.
+  // Starts to record a trace. `trace` must outlive this object.
   void record_to(TraceWriter& trace) { trace_ = &trace; }
 
-  // Takes a request at `now`. The caller chooses `ticket`, and is told it when the request is complete.
+  // Accepts a request at `now`. run() reports its completion with `ticket`, which the caller chooses.
   void submit(Nanoseconds now, const Request& request, std::uint64_t ticket);
 
-  // Answers at once a request that the drive itself does not serve.
+  // Completes at `now` a request that does not reach the drive.
   void answer(Nanoseconds now, std::uint64_t ticket);
 
-  // The guest is told of no request before this time.
+  // The earliest time at which a request can complete for the guest.
   [[nodiscard]] Nanoseconds earliest_completion_ns() const;
 
-  // Lets time pass until `until`, or until the guest is to be told of requests that are over: then returns that time,
-  // with their tickets in `done`, else kNever.
+  // Advances the time to `until`, or to the first time at which requests complete for the guest. Returns that time,
+  // with the tickets of the requests in `done`; kNever if no request completes by `until`.
   Nanoseconds run(Nanoseconds until, std::vector<std::uint64_t>& done);
 
-  // How many have been submitted.
+  // The number of submitted requests.
   [[nodiscard]] std::uint64_t count() const { return count_; }
 
  private:
   struct Active {
     Request request;
     std::uint64_t ticket = 0;
-    std::uint64_t row = 0;
-    bool traced = false;
+    std::optional<std::uint64_t> row;  // in the trace
   };
 
-  // Lets submissions reach the drive, and completions the guest.
+  // Calls a member function for each request whose delay is over: dispatch() or deliver().
   class Delay final : public EventHandler {
    public:
     Delay(Requests& requests, void (Requests::*what)(Nanoseconds, std::uint32_t)) : requests_(requests), what_(what) {}

@@ -1,4 +1,4 @@
-// Whole messages over the sockets between the guest's kernel and this process.
+// Messages of fixed size over the sockets between the guest's kernel and this process.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace twin {
 // The guest's kernel has ended, or has closed a socket.
 struct GuestGone final : std::exception {};
 
-// Both move all of the bytes. Throw GuestGone when the other end is closed.
+// Both functions return when all `size_bytes` are transferred. They throw GuestGone if the other end is closed.
 void receive(int socket, void* to, std::size_t size_bytes);
 void send_all(int socket, const void* from, std::size_t size_bytes);
 

@@ -1,6 +1,7 @@
-// libaio, by its stable binary interface; io_uring and POSIX AIO are refused.
+// libaio, with its stable binary interface. io_uring and POSIX AIO are refused.
 #include <aio.h>
 #include <errno.h>
+#include <linux/aio_abi.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "core/slot_pool.h"
@@ -18,63 +20,35 @@
 
 namespace {
 
-// linux/aio_abi.h and libaio.h agree on these.
-struct Iocb {
-  std::uint64_t data;
-  std::uint32_t key;
-  std::int32_t flags;
-  std::uint16_t operation;
-  std::int16_t priority;
-  std::uint32_t descriptor;
-  std::uint64_t buffer;
-  std::uint64_t size;
-  std::int64_t offset;
-  std::uint64_t reserved;
-  std::uint32_t more_flags;
-  std::uint32_t event_descriptor;
-};
-static_assert(sizeof(Iocb) == 64);
-
-struct Event {
-  std::uint64_t data;
-  std::uint64_t iocb;
-  std::int64_t result;
-  std::int64_t result2;
-};
-
-enum : std::uint16_t { kPread = 0, kPwrite = 1, kFsync = 2, kFdsync = 3, kNoop = 6, kPreadv = 7, kPwritev = 8 };
-
 // An outstanding operation.
 struct Slot {
   std::uint32_t number = 0;  // in the pool
-  Iocb* iocb = nullptr;
+  iocb* block = nullptr;
   std::int64_t result = 0;
-  twin::Request request;
   twin::Nanoseconds done_ns = twin::kNever;
-  std::uint64_t order = 0;
+  std::uint64_t order = 0;  // of submission
 };
 
-// What io_context_t points to. It begins like the kernel's ring (struct aio_ring), but without its magic number, so
-// that no program reads completions from it directly.
+// The object to which io_context_t points. It begins like the kernel's ring (struct aio_ring), but without the ring's
+// magic number, so that programs do not read completions from it directly.
 struct Context {
   std::uint32_t ring[8] = {};
   std::uint32_t room = 0;
   std::uint64_t submitted = 0;
   twin::SlotPool<Slot> slots;
   std::vector<Slot*> outstanding;
-  // Calls of io_getevents() in a row that found nothing, the last of which ended at this time and after as many
-  // readings of the clock.
-  int empty_polls = 0;
-  twin::Nanoseconds polled_ns = 0;
-  std::uint64_t polled_readings = 0;
+  int empty_polls = 0;                // consecutive calls of io_getevents() that found nothing
+  twin::Nanoseconds polled_ns = 0;    // the time at which the last of these calls ended
+  std::uint64_t polled_readings = 0;  // the number of clock readings by the thread at that time
 };
 
-// What a call costs that finds nothing: a system call. It must not be 0, since time must pass in a loop that polls.
+// The duration of a call that finds nothing: a system call. It must not be 0, because time must pass in a loop that
+// polls.
 constexpr twin::Nanoseconds kEmptyPoll = 500;
-// After as many empty polls with nothing in between, a thread is taken for one that will poll until it finds something.
+// After this number of consecutive empty polls, the thread is assumed to poll until it finds something.
 constexpr int kEmptyPolls = 4;
 
-// All contexts; a handle that is not among them is invalid.
+// All contexts. Any other handle is invalid.
 std::vector<Context*> contexts;
 
 Context* find(void* handle) {
@@ -108,61 +82,56 @@ int destroy(void* handle) {
   return 0;
 }
 
-// Starts one operation; returns 0 or -errno as io_submit() does for its first.
-int start(Context& context, Iocb* iocb) {
-  const int descriptor = static_cast<int>(iocb->descriptor);
+// Starts one operation. Returns 0, or -errno as io_submit() does for the first operation.
+int start(Context& context, iocb* block) {
+  const int descriptor = static_cast<int>(block->aio_fildes);
   if (!twin::is_drive(descriptor)) {
     twin::refuse("libaio on a file that is not the drive", "only the drive is simulated", "Give {drive} as the file");
   }
   if (context.outstanding.size() >= context.room) return -EAGAIN;
-  iovec single{reinterpret_cast<void*>(iocb->buffer), static_cast<std::size_t>(iocb->size)};
+  iovec single{reinterpret_cast<void*>(block->aio_buf), static_cast<std::size_t>(block->aio_nbytes)};
   const iovec* parts = &single;
   int count = 1;
   twin::Operation operation = twin::Operation::kRead;
-  switch (iocb->operation) {
-    case kPreadv:
-    case kPwritev:
-      parts = reinterpret_cast<const iovec*>(iocb->buffer);
-      count = static_cast<int>(iocb->size);
+  switch (block->aio_lio_opcode) {
+    case IOCB_CMD_PREADV:
+    case IOCB_CMD_PWRITEV:
+      parts = reinterpret_cast<const iovec*>(block->aio_buf);
+      count = static_cast<int>(block->aio_nbytes);
       [[fallthrough]];
-    case kPread:
-    case kPwrite:
-      if (iocb->operation == kPwrite || iocb->operation == kPwritev) operation = twin::Operation::kWrite;
+    case IOCB_CMD_PREAD:
+    case IOCB_CMD_PWRITE:
+      if (block->aio_lio_opcode == IOCB_CMD_PWRITE || block->aio_lio_opcode == IOCB_CMD_PWRITEV)
+        operation = twin::Operation::kWrite;
       break;
-    case kFsync:
-    case kFdsync:
-    case kNoop:
+    case IOCB_CMD_FSYNC:
+    case IOCB_CMD_FDSYNC:
+    case IOCB_CMD_NOOP:
       operation = twin::Operation::kFlush;
       break;
     default:
       return -EINVAL;
   }
-  Slot fresh;
-  fresh.iocb = iocb;
-  if (operation == twin::Operation::kFlush) {
-    fresh.request = {operation, twin::job_number(), 0, 0};
-  } else {
-    const ssize_t size = twin::check_transfer(operation, parts, count, iocb->offset, twin::flags_of(descriptor));
-    if (size < 0) return static_cast<int>(size);
-    const auto offset = static_cast<std::uint64_t>(iocb->offset);
-    const std::uint64_t begin = offset / twin::kSectorBytes * twin::kSectorBytes;
-    const std::uint64_t end =
-        (offset + static_cast<std::uint64_t>(size) + twin::kSectorBytes - 1) / twin::kSectorBytes * twin::kSectorBytes;
-    fresh.request = {operation, twin::job_number(), begin, end - begin};
-    fresh.result = size;
-    // Data move when the operation is submitted: operations that overlap in time have no order to rely on.
-    twin::move_data(operation, parts, count, iocb->offset, static_cast<std::uint64_t>(size));
-  }
-  const std::uint32_t number = context.slots.take(fresh);
-  Slot* slot = &context.slots[number];
-  slot->number = number;
-  slot->order = context.submitted++;
-  context.outstanding.push_back(slot);
   const bool flushes = operation == twin::Operation::kFlush;
-  if (flushes ? !twin::drive_parameters().caches_writes() : fresh.result == 0) {
-    slot->done_ns = twin::self->now();  // nothing to be done: no cache is on, or this is the end of the drive
+  twin::Request request;
+  ssize_t size = 0;
+  if (flushes) {
+    request = {operation, twin::job_number(), 0, 0};
   } else {
-    twin::submit(slot->request, &context, &slot->done_ns);
+    size = twin::check_transfer(operation, parts, count, block->aio_offset, twin::flags_of(descriptor));
+    if (size < 0) return static_cast<int>(size);
+    request = twin::sectors(operation, static_cast<std::uint64_t>(block->aio_offset), static_cast<std::uint64_t>(size));
+    // moves the data now, because operations that overlap in time have no guaranteed order
+    twin::move_data(operation, parts, count, block->aio_offset, static_cast<std::uint64_t>(size));
+  }
+  const std::uint32_t number = context.slots.take({});
+  Slot* slot = &context.slots[number];
+  *slot = {number, block, size, twin::kNever, context.submitted++};
+  context.outstanding.push_back(slot);
+  if (flushes ? !twin::drive_parameters().caches_writes() : size == 0) {
+    slot->done_ns = twin::self->now();  // nothing to do: the write cache is off, or the offset is the end of the drive
+  } else {
+    twin::submit(request, &context, &slot->done_ns);
     if (twin::drive().blocking_submit()) {
       wait_for(*slot, context);
       twin::spend(twin::drive().wakeup_cost_ns());
@@ -171,7 +140,7 @@ int start(Context& context, Iocb* iocb) {
   return 0;
 }
 
-int submit(void* handle, long count, Iocb** iocbs) {
+int submit(void* handle, long count, iocb** iocbs) {
   Context* context = find(handle);
   if (context == nullptr) return -EINVAL;
   for (long i = 0; i < count; ++i) {
@@ -180,44 +149,29 @@ int submit(void* handle, long count, Iocb** iocbs) {
   return static_cast<int>(count);
 }
 
-// Removes and returns the operation that completed first; nullptr if none has completed by now.
+// Removes and returns the operation that completed first; nullptr if no operation has completed by now.
 Slot* take_done(Context& context) {
-  std::size_t first = context.outstanding.size();
-  for (std::size_t i = 0; i < context.outstanding.size(); ++i) {
-    const Slot& slot = *context.outstanding[i];
-    if (slot.done_ns > twin::self->now()) continue;
-    if (first == context.outstanding.size()) {
-      first = i;
-      continue;
-    }
-    const Slot& best = *context.outstanding[first];
-    if (slot.done_ns < best.done_ns || (slot.done_ns == best.done_ns && slot.order < best.order)) first = i;
-  }
-  if (first == context.outstanding.size()) return nullptr;
-  Slot* slot = context.outstanding[first];
-  context.outstanding[first] = context.outstanding.back();
-  context.outstanding.pop_back();
+  std::vector<Slot*>& all = context.outstanding;
+  const auto first = std::min_element(all.begin(), all.end(), [](const Slot* a, const Slot* b) {
+    return std::tie(a->done_ns, a->order) < std::tie(b->done_ns, b->order);
+  });
+  if (first == all.end() || (*first)->done_ns > twin::self->now()) return nullptr;
+  Slot* slot = *first;
+  *first = all.back();
+  all.pop_back();
   return slot;
 }
 
-// How many operations have completed and are not taken back.
+// Returns the number of operations that have completed and are not taken yet.
 std::size_t completed(const Context& context) {
   return static_cast<std::size_t>(std::count_if(context.outstanding.begin(), context.outstanding.end(),
                                                 [](const Slot* slot) { return slot->done_ns != twin::kNever; }));
 }
 
-// Counts a call that found nothing, and lets its time pass.
-void count_empty_poll(Context& context) {
-  twin::spend(kEmptyPoll);
-  context.polled_ns = twin::self->now();
-  context.polled_readings = twin::self->clock_readings.all;
-  ++context.empty_polls;
-}
-
-// Where a thread does nothing but poll, moves it on to the first of its polls that finds something: all those before it
-// are alike, and each would cost the machine a turn of every other thread.
+// If a thread does nothing but poll, advances its time to the first poll that finds something. The polls before are all
+// alike, and each would require a turn of every other thread.
 void skip_empty_polls(Context& context) {
-  // a thread that looks at the time between its polls may want to stop at some time
+  // a thread that reads the clock between its polls may stop polling at a certain time
   const bool again =
       twin::self->now() == context.polled_ns && twin::self->clock_readings.all == context.polled_readings;
   if (!again) context.empty_polls = 0;
@@ -229,7 +183,7 @@ void skip_empty_polls(Context& context) {
   twin::spend((kEmptyPoll - waited % kEmptyPoll) % kEmptyPoll);
 }
 
-int get_events(void* handle, long least, long most, Event* events, const timespec* timeout) {
+int get_events(void* handle, long least, long most, io_event* events, const timespec* timeout) {
   Context* context = find(handle);
   if (context == nullptr || least < 0 || most < least) return -EINVAL;
   const twin::Nanoseconds until =
@@ -239,7 +193,7 @@ int get_events(void* handle, long least, long most, Event* events, const timespe
   if (wanted() == 0 || until <= twin::self->now()) {
     skip_empty_polls(*context);
   } else {
-    // like the kernel, wakes the thread once: when as many are complete as it wants, or its time is over
+    // like the kernel, wakes the thread once: when all wanted operations are complete, or its time is over
     while (completed(*context) < wanted() && twin::self->now() < until) {
       twin::timeline().wait(*twin::self, context, until);
       waited = true;
@@ -251,26 +205,32 @@ int get_events(void* handle, long least, long most, Event* events, const timespe
     Slot* slot = take_done(*context);
     if (slot == nullptr) break;
     twin::spend(twin::drive().reap_cost_ns());
-    events[got++] = {slot->iocb->data, reinterpret_cast<std::uint64_t>(slot->iocb), slot->result, 0};
+    events[got++] = {slot->block->aio_data, reinterpret_cast<std::uint64_t>(slot->block), slot->result, 0};
     context->slots.release(slot->number);
   }
-  if (got == 0 && !waited) count_empty_poll(*context);
+  if (got == 0 && !waited) {
+    twin::spend(kEmptyPoll);
+    context->polled_ns = twin::self->now();
+    context->polled_readings = twin::self->clock_readings.all;
+    ++context->empty_polls;
+  }
   return static_cast<int>(got);
 }
 
-int cancel() { return -EAGAIN; }  // like the kernel, for an operation that has reached the drive
+constexpr int kCannotCancel = -EAGAIN;  // as the kernel returns for an operation that has reached the drive
 
-[[noreturn]] void refuse_uring() {
-  twin::refuse("io_uring", "its requests do not pass through the program's calls", "Use ioengine=libaio");
-}
-
-[[noreturn]] void refuse_posix_aio() {
-  twin::refuse("POSIX AIO", "its requests are made by threads of the C library", "Use ioengine=libaio");
+// Returns the control block of a request of POSIX AIO, which is refused on the drive.
+template <class Control>
+Control* elsewhere(Control* control) {
+  if (twin::is_drive(control->aio_fildes)) {
+    twin::refuse("POSIX AIO", "its requests are made by threads of the C library", "Use ioengine=libaio");
+  }
+  return control;
 }
 
 }  // namespace
 
-// Without a drive, calls the original function. Returns -ENOSYS if the program has no libaio.
+// Returns the result of the original function if there is no drive; -ENOSYS if the program has no libaio.
 #define TWIN_WITHOUT_DRIVE(function, ...)                 \
   do {                                                    \
     if (twin::self != nullptr) break;                     \
@@ -295,32 +255,29 @@ TWIN_EXPORT int io_destroy(void* handle) {
   return destroy(handle);
 }
 
-TWIN_EXPORT int io_queue_release(void* handle) {
-  TWIN_WITHOUT_DRIVE(io_queue_release, handle);
-  return destroy(handle);
-}
+TWIN_EXPORT int io_queue_release(void*) TWIN_ALIAS_OF(io_destroy);
 
 TWIN_EXPORT int io_submit(void* handle, long count, void** iocbs) {
   TWIN_WITHOUT_DRIVE(io_submit, handle, count, iocbs);
-  return submit(handle, count, reinterpret_cast<Iocb**>(iocbs));
+  return submit(handle, count, reinterpret_cast<iocb**>(iocbs));
 }
 
 TWIN_EXPORT int io_getevents(void* handle, long least, long most, void* events, timespec* timeout) {
   TWIN_WITHOUT_DRIVE(io_getevents, handle, least, most, events, timeout);
-  return get_events(handle, least, most, static_cast<Event*>(events), timeout);
+  return get_events(handle, least, most, static_cast<io_event*>(events), timeout);
 }
 
 TWIN_EXPORT int io_pgetevents(void* handle, long least, long most, void* events, timespec* timeout, void* signals) {
   TWIN_WITHOUT_DRIVE(io_pgetevents, handle, least, most, events, timeout, signals);
-  return get_events(handle, least, most, static_cast<Event*>(events), timeout);
+  return get_events(handle, least, most, static_cast<io_event*>(events), timeout);
 }
 
 TWIN_EXPORT int io_cancel(void* handle, void* iocb, void* event) {
   TWIN_WITHOUT_DRIVE(io_cancel, handle, iocb, event);
-  return cancel();
+  return kCannotCancel;
 }
 
-// The same calls by their numbers, as fio makes some of them. Returns -1 with errno set.
+// The same calls by number: fio makes some of its calls in this way. They return -1 with errno set.
 TWIN_EXPORT long syscall(long number, ...) noexcept {
   va_list arguments;
   va_start(arguments, number);
@@ -331,7 +288,7 @@ TWIN_EXPORT long syscall(long number, ...) noexcept {
   int result = 0;
   switch (number) {
     case SYS_io_uring_setup:
-      refuse_uring();
+      twin::refuse("io_uring", "its requests do not pass through the program's calls", "Use ioengine=libaio");
     case SYS_io_setup:
       result = set_up(static_cast<unsigned>(a[0]), reinterpret_cast<void**>(a[1]));
       break;
@@ -339,15 +296,15 @@ TWIN_EXPORT long syscall(long number, ...) noexcept {
       result = destroy(reinterpret_cast<void*>(a[0]));
       break;
     case SYS_io_submit:
-      result = submit(reinterpret_cast<void*>(a[0]), a[1], reinterpret_cast<Iocb**>(a[2]));
+      result = submit(reinterpret_cast<void*>(a[0]), a[1], reinterpret_cast<iocb**>(a[2]));
       break;
     case SYS_io_getevents:
     case SYS_io_pgetevents:
-      result = get_events(reinterpret_cast<void*>(a[0]), a[1], a[2], reinterpret_cast<Event*>(a[3]),
+      result = get_events(reinterpret_cast<void*>(a[0]), a[1], a[2], reinterpret_cast<io_event*>(a[3]),
                           reinterpret_cast<const timespec*>(a[4]));
       break;
     case SYS_io_cancel:
-      result = cancel();
+      result = kCannotCancel;
       break;
     default:
       return TWIN_REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -357,22 +314,7 @@ TWIN_EXPORT long syscall(long number, ...) noexcept {
   return -1;
 }
 
-TWIN_EXPORT int aio_read(aiocb* control) noexcept {
-  if (twin::is_drive(control->aio_fildes)) refuse_posix_aio();
-  return TWIN_REAL(aio_read)(control);
-}
-
-TWIN_EXPORT int aio_read64(aiocb64* control) noexcept {
-  if (twin::is_drive(control->aio_fildes)) refuse_posix_aio();
-  return TWIN_REAL(aio_read64)(control);
-}
-
-TWIN_EXPORT int aio_write(aiocb* control) noexcept {
-  if (twin::is_drive(control->aio_fildes)) refuse_posix_aio();
-  return TWIN_REAL(aio_write)(control);
-}
-
-TWIN_EXPORT int aio_write64(aiocb64* control) noexcept {
-  if (twin::is_drive(control->aio_fildes)) refuse_posix_aio();
-  return TWIN_REAL(aio_write64)(control);
-}
+TWIN_EXPORT int aio_read(aiocb* control) noexcept { return TWIN_REAL(aio_read)(elsewhere(control)); }
+TWIN_EXPORT int aio_read64(aiocb64* control) noexcept { return TWIN_REAL(aio_read64)(elsewhere(control)); }
+TWIN_EXPORT int aio_write(aiocb* control) noexcept { return TWIN_REAL(aio_write)(elsewhere(control)); }
+TWIN_EXPORT int aio_write64(aiocb64* control) noexcept { return TWIN_REAL(aio_write64)(elsewhere(control)); }

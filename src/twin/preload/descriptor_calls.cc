@@ -1,4 +1,4 @@
-// Copies of descriptors: a copy of a descriptor of the drive is a descriptor of the drive, too.
+// Copies of descriptors: dup() and fcntl(). A copy of a descriptor of the drive is a descriptor of the drive, too.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// Call after `copy` has become a copy of `descriptor`, which has closed what it was before. Returns `copy`.
+// Records that `copy` is now a copy of `descriptor`, and no longer the descriptor of another file. Returns `copy`.
 int copied(int descriptor, int copy) {
   if (copy < 0 || copy == descriptor) return copy;
   if (twin::is_drive(copy)) twin::forget_descriptor(copy);
@@ -18,13 +18,6 @@ int copied(int descriptor, int copy) {
   twin::copy_foreign(descriptor, copy);
   if (twin::is_drive(descriptor)) twin::copy_descriptor(descriptor, copy);
   return copy;
-}
-
-// fcntl(2) by either of its names. Its third argument, where it has one, is at most as wide as a pointer.
-template <class Fcntl>
-int control(Fcntl* real, int descriptor, int command, void* argument) {
-  const int result = real(descriptor, command, argument);
-  return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? copied(descriptor, result) : result;
 }
 
 }  // namespace
@@ -39,18 +32,13 @@ TWIN_EXPORT int dup3(int descriptor, int copy, int flags) noexcept {
   return copied(descriptor, TWIN_REAL(dup3)(descriptor, copy, flags));
 }
 
+// Its third argument, if it has one, is at most as wide as a pointer.
 TWIN_EXPORT int fcntl(int descriptor, int command, ...) {
   va_list arguments;
   va_start(arguments, command);
-  void* const argument = va_arg(arguments, void*);
+  const int result = TWIN_REAL(fcntl)(descriptor, command, va_arg(arguments, void*));
   va_end(arguments);
-  return control(TWIN_REAL(fcntl), descriptor, command, argument);
+  return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? copied(descriptor, result) : result;
 }
 
-TWIN_EXPORT int fcntl64(int descriptor, int command, ...) {
-  va_list arguments;
-  va_start(arguments, command);
-  void* const argument = va_arg(arguments, void*);
-  va_end(arguments);
-  return control(TWIN_REAL(fcntl64), descriptor, command, argument);
-}
+TWIN_EXPORT int fcntl64(int, int, ...) TWIN_ALIAS_OF(fcntl);

@@ -18,11 +18,16 @@
 
 namespace {
 
-// A device number that no real device has, so that the drive is not mistaken for a device of the machine.
+// A device number that no real device has, so that no program takes the drive for a device of the machine.
 constexpr unsigned kMajor = 4000;
 constexpr unsigned kMinor = 0;
 constexpr mode_t kMode = S_IFBLK | 0660;
 constexpr blksize_t kBlockBytes = 4096;
+
+// Whether a call of the kind of fstatat() means the drive.
+bool names_drive(int folder, const char* path) {
+  return twin::is_drive_path(path) || (*path == '\0' && twin::is_drive(folder));
+}
 
 template <class Stat>
 int show_device(Stat* result) {
@@ -40,7 +45,7 @@ int show_device(Stat* result) {
 int execute_scsi(sg_io_hdr* header) {
   twin::ScsiTarget& target = twin::scsi_target();
   if (!target.speaks_scsi()) {
-    errno = ENOTTY;  // as Linux answers for an NVMe drive
+    errno = ENOTTY;  // as on an NVMe drive
     return -1;
   }
   if (header->interface_id != 'S' || header->iovec_count != 0 || header->cmdp == nullptr) {
@@ -75,7 +80,7 @@ int execute_scsi(sg_io_hdr* header) {
   }
   header->resid = static_cast<int>(from_drive ? header->dxfer_len - result.transferred_bytes : 0);
   header->info = result.status == 0 ? SG_INFO_OK : SG_INFO_CHECK;
-  twin::spend(20 * twin::kMicrosecond);  // the whole of the call
+  twin::spend(20 * twin::kMicrosecond);  // the duration of the call
   return 0;
 }
 
@@ -133,8 +138,7 @@ TWIN_EXPORT int ioctl(int descriptor, unsigned long request, ...) noexcept {
   void* const argument = va_arg(arguments, void*);
   va_end(arguments);
   if (twin::is_drive(descriptor)) return control_device(request, argument);
-  twin::check_use(descriptor, "ioctl");
-  return TWIN_REAL(ioctl)(descriptor, request, argument);
+  return TWIN_REAL(ioctl)(twin::checked(descriptor, "ioctl"), request, argument);
 }
 
 TWIN_EXPORT int stat(const char* __restrict path, struct stat* __restrict result) noexcept {
@@ -162,22 +166,17 @@ TWIN_EXPORT int fstat64(int descriptor, struct stat64* result) noexcept {
 }
 
 TWIN_EXPORT int fstatat(int folder, const char* __restrict path, struct stat* __restrict result, int flags) noexcept {
-  return twin::is_drive_path(path) || (*path == '\0' && twin::is_drive(folder))
-             ? show_device(result)
-             : TWIN_REAL(fstatat)(folder, path, result, flags);
+  return names_drive(folder, path) ? show_device(result) : TWIN_REAL(fstatat)(folder, path, result, flags);
 }
 
 TWIN_EXPORT int fstatat64(int folder, const char* __restrict path, struct stat64* __restrict result,
                           int flags) noexcept {
-  return twin::is_drive_path(path) || (*path == '\0' && twin::is_drive(folder))
-             ? show_device(result)
-             : TWIN_REAL(fstatat64)(folder, path, result, flags);
+  return names_drive(folder, path) ? show_device(result) : TWIN_REAL(fstatat64)(folder, path, result, flags);
 }
 
 TWIN_EXPORT int statx(int folder, const char* __restrict path, int flags, unsigned int mask,
                       struct statx* __restrict result) noexcept {
-  const bool ours = twin::is_drive_path(path) || (*path == '\0' && twin::is_drive(folder));
-  if (!ours) return TWIN_REAL(statx)(folder, path, flags, mask, result);
+  if (!names_drive(folder, path)) return TWIN_REAL(statx)(folder, path, flags, mask, result);
   memset(result, 0, sizeof *result);
   result->stx_mask = STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_INO;
   result->stx_mode = kMode;
@@ -193,7 +192,7 @@ TWIN_EXPORT int access(const char* path, int mode) noexcept {
   return twin::is_drive_path(path) ? 0 : TWIN_REAL(access)(path, mode);
 }
 
-// fio looks for the drive among the machine's disks, through all their folders, to read their counters from there.
+// fio searches /sys/block for the drive to read its counters. The drive is not there, so fio need not read all folders.
 TWIN_EXPORT DIR* opendir(const char* path) {
   if (twin::self == nullptr || !twin::is_fio() || strcmp(path, "/sys/block") != 0) return TWIN_REAL(opendir)(path);
   errno = ENOENT;

@@ -30,26 +30,26 @@ constexpr int kDescriptors = 65536;
 struct OpenFile {
   int flags = 0;
   off_t position = 0;
-  int descriptors = 1;  // how many descriptors share it
+  int descriptors = 1;  // the number of descriptors that share this state
 };
 
-// Indexed by descriptor; nullptr for those that are not the drive's.
+// Indexed by descriptor; nullptr for descriptors of other files.
 OpenFile* open_files[kDescriptors];
 
-// An outstanding request: the key of the thread that waits for it, and where to store the time of its completion.
+// An outstanding request.
 struct Pending {
-  const void* key = nullptr;
-  Nanoseconds* done_ns = nullptr;
-  Nanoseconds wake_delay = 0;  // from its completion to the time at which the waiting thread continues
+  const void* key = nullptr;       // the key for which its thread waits on the timeline
+  Nanoseconds* done_ns = nullptr;  // receives the time of completion
+  Nanoseconds wake_delay = 0;      // from the completion to the time at which the waiting thread continues
 };
 
-// A request that is still on its way through the system call and reaches the drive at `when`. Its thread need not run
-// at that time, which saves handing the turn over and back.
+// A request that is on its way through the system call and reaches the drive at `when`. Its thread does not have to run
+// at that time, which saves two changes of the running thread.
 struct Submission {
   Nanoseconds when;
   std::uint64_t order;
   Request request;
-  std::uint32_t pending;  // its slot in `all_pending`
+  std::uint32_t pending;  // a slot of `all_pending`
 
   // Orders a heap whose first element is the earliest submission.
   bool operator<(const Submission& other) const { return when != other.when ? when > other.when : order > other.order; }
@@ -72,6 +72,7 @@ const char* environment(const char* name) {
   return value == nullptr || *value == '\0' ? nullptr : value;
 }
 
+// Returns the value of an environment variable that `twin run` always sets.
 const char* needed(const char* name) {
   const char* value = environment(name);
   if (value == nullptr) fail(std::string("the variable ") + name + " is not set; run programs with `twin run`");
@@ -95,43 +96,39 @@ std::int64_t number(const char* name) {
   return value == nullptr ? 0 : strtoll(value, nullptr, 10);
 }
 
-void make_drive() {
+// Calls `make`. Ends the program with the model's path and the error's message if it throws.
+template <class Make>
+void from_model(Make make) {
+  const char* path = needed("TWIN_MODEL");
   try {
+    make(path);
+  } catch (const std::exception& error) {
+    fail(std::string(path) + ": " + error.what());
+  }
+}
+
+void make_drive() {
+  from_model([](const char*) {
     the_drive = std::make_unique<Drive>(drive_parameters(), drive_seed());
     if (const char* path = environment("TWIN_COUNTERS")) {
       recorder = std::make_unique<FileRecorder>(path);
       the_drive->record_to(*recorder, number("TWIN_COUNTERS_INTERVAL_NS"),
                            static_cast<std::uint64_t>(number("TWIN_COUNTERS_INTERVAL_BYTES")));
     }
-  } catch (const std::exception& error) {
-    fail(std::string(needed("TWIN_MODEL")) + ": " + error.what());
-  }
+  });
   if (const char* path = environment("TWIN_KEEP_DATA")) {
     content = TWIN_REAL(open)(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (content < 0) fail(std::string(path) + ": " + strerror(errno));
   }
 }
 
-std::uint64_t length_of(const iovec* parts, int count) {
-  std::uint64_t size = 0;
-  for (int i = 0; i < count; ++i) size += parts[i].iov_len;
-  return size;
-}
-
-// Whether fio asks the system for the time, as two variables say that it exports: which clock it reads (enum fio_cs,
-// where 3 is the processor's counter), and whether its jobs leave reading it to a thread on a processor of its own.
+// Whether the jobs of fio read the system's clock. Two variables of fio show this: the clock that fio reads (enum
+// fio_cs), and whether a thread on another processor reads the clock for all jobs.
 bool fio_reads_clock() {
   const auto* source = static_cast<const int*>(dlsym(RTLD_DEFAULT, "fio_clock_source"));
   const auto* offload = static_cast<const int*>(dlsym(RTLD_DEFAULT, "fio_gtod_offload"));
-  constexpr int kProcessorsCounter = 3;
-  return (source == nullptr || *source != kProcessorsCounter) && (offload == nullptr || *offload == 0);
-}
-
-// The sectors that hold [offset, offset + size).
-Request sectors(Operation operation, std::uint64_t offset, std::uint64_t size) {
-  const std::uint64_t begin = offset / kSectorBytes * kSectorBytes;
-  const std::uint64_t end = (offset + size + kSectorBytes - 1) / kSectorBytes * kSectorBytes;
-  return {operation, job_number(), begin, end - begin};
+  constexpr int kProcessorCounter = 3;
+  return (source == nullptr || *source != kProcessorCounter) && (offload == nullptr || *offload == 0);
 }
 
 }  // namespace
@@ -178,24 +175,19 @@ void copy_descriptor(int from, int to) {
 int flags_of(int descriptor) { return open_files[descriptor]->flags; }
 
 const Parameters& drive_parameters() {
-  if (the_parameters) return *the_parameters;
-  const char* path = needed("TWIN_MODEL");
-  try {
-    the_parameters = std::make_unique<Parameters>(parse_parameters(read_text(path)));
-    apply_mode_pages(scsi_target(), *the_parameters);
-  } catch (const std::exception& error) {
-    fail(std::string(path) + ": " + error.what());
+  if (!the_parameters) {
+    from_model([](const char* path) {
+      the_parameters = std::make_unique<Parameters>(parse_parameters(read_text(path)));
+      apply_mode_pages(scsi_target(), *the_parameters);
+    });
   }
   return *the_parameters;
 }
 
 ScsiTarget& scsi_target() {
-  if (the_target) return *the_target;
-  const char* path = needed("TWIN_MODEL");
-  try {
-    the_target = std::make_unique<ScsiTarget>(read_text(path), needed("TWIN_STATE"));
-  } catch (const std::exception& error) {
-    fail(std::string(path) + ": " + error.what());
+  if (!the_target) {
+    from_model(
+        [](const char* path) { the_target = std::make_unique<ScsiTarget>(read_text(path), needed("TWIN_STATE")); });
   }
   return *the_target;
 }
@@ -234,7 +226,7 @@ void drive_advance(Nanoseconds until) {
 
 namespace {
 
-// Writes what the drive has counted to the file that TWIN_TOTALS names, a line each: its name and the number.
+// Writes the drive's counters to the file TWIN_TOTALS, one line each: name and value.
 void write_totals() {
   const char* path = environment("TWIN_TOTALS");
   if (path == nullptr || !the_drive) return;
@@ -276,7 +268,7 @@ std::uint32_t job_number() {
 
 namespace {
 
-// Puts a request on its way to the drive, which it reaches `cost` from now.
+// Sends a request to the drive, which it reaches `cost` from now.
 void send(const Request& request, Nanoseconds cost, const Pending& who) {
   *who.done_ns = kNever;
   submissions.push_back({self->now() + cost, submission_order++, request, all_pending.take(who)});
@@ -305,7 +297,8 @@ ssize_t check_transfer(Operation operation, const iovec* parts, int count, off_t
   const int access = flags & O_ACCMODE;
   if (access == (operation == Operation::kRead ? O_WRONLY : O_RDONLY)) return -EBADF;
   if (offset < 0) return -EINVAL;
-  const std::uint64_t size = length_of(parts, count);
+  std::uint64_t size = 0;
+  for (int i = 0; i < count; ++i) size += parts[i].iov_len;
   if ((flags & O_DIRECT) != 0) {
     if (static_cast<std::uint64_t>(offset) % kSectorBytes != 0 || size % kSectorBytes != 0) return -EINVAL;
     for (int i = 0; i < count; ++i) {
@@ -331,7 +324,7 @@ void move_data(Operation operation, const iovec* parts, int count, off_t offset,
                                                           : TWIN_REAL(pwrite64)(content, memory, left, offset);
       if (moved < 0 && errno == EINTR) continue;
       if (moved < 0) fail(std::string("the kept data cannot be accessed: ") + strerror(errno));
-      if (moved == 0) {  // beyond what has been written
+      if (moved == 0) {  // beyond the end of the file: never written
         memset(memory, 0, left);
         break;
       }
@@ -340,6 +333,12 @@ void move_data(Operation operation, const iovec* parts, int count, off_t offset,
       left -= static_cast<std::uint64_t>(moved);
     }
   }
+}
+
+Request sectors(Operation operation, std::uint64_t offset_bytes, std::uint64_t size_bytes) {
+  const std::uint64_t begin = offset_bytes / kSectorBytes * kSectorBytes;
+  const std::uint64_t end = (offset_bytes + size_bytes + kSectorBytes - 1) / kSectorBytes * kSectorBytes;
+  return {operation, job_number(), begin, end - begin};
 }
 
 ssize_t transfer(int descriptor, Operation operation, const iovec* parts, int count, off_t offset) {
@@ -352,7 +351,7 @@ ssize_t transfer(int descriptor, Operation operation, const iovec* parts, int co
   const auto size_bytes = static_cast<std::uint64_t>(size);
   serve(sectors(operation, static_cast<std::uint64_t>(offset), size_bytes));
   move_data(operation, parts, count, offset, size_bytes);
-  if (operation == Operation::kWrite && (flags_of(descriptor) & (O_DSYNC | O_SYNC)) != 0) flush_drive(descriptor);
+  if (operation == Operation::kWrite && (flags_of(descriptor) & (O_DSYNC | O_SYNC)) != 0) flush_drive();
   return size;
 }
 
@@ -363,19 +362,19 @@ ssize_t transfer_here(int descriptor, Operation operation, const iovec* parts, i
   return size;
 }
 
-off_t seek(int descriptor, off_t offset, int whence) {
+off_t seek(int descriptor, off_t offset, int origin) {
   OpenFile& file = *open_files[descriptor];
   off_t base = 0;
-  if (whence == SEEK_CUR) base = file.position;
-  if (whence == SEEK_END) base = static_cast<off_t>(drive().size_bytes());
-  if ((whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END) || base + offset < 0) {
+  if (origin == SEEK_CUR) base = file.position;
+  if (origin == SEEK_END) base = static_cast<off_t>(drive().size_bytes());
+  if ((origin != SEEK_SET && origin != SEEK_CUR && origin != SEEK_END) || base + offset < 0) {
     errno = EINVAL;
     return -1;
   }
   return file.position = base + offset;
 }
 
-int flush_drive(int) {
+int flush_drive() {
   if (drive_parameters().caches_writes()) serve({Operation::kFlush, job_number(), 0, 0});
   return 0;
 }

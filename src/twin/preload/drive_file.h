@@ -1,4 +1,4 @@
-// The drive as a file of the program: which descriptors belong to it, and what reading and writing them does.
+// The drive as a file of the program: its descriptors, and what reading and writing them does.
 #pragma once
 
 #include <sys/types.h>
@@ -13,47 +13,54 @@
 
 namespace twin {
 
-// The path of the drive; nullptr when the program is run without one.
+// The path of the drive; nullptr if the program runs without a drive.
 const char* drive_path();
 bool is_drive_path(const char* path);
 
-// Opens a descriptor for the drive. To the kernel it is an empty sealed file in memory, so a call that is not
-// interposed finds the end of the file or fails, and never succeeds unnoticed. Returns -1 with errno set as open()
-// does.
+// Opens a descriptor for the drive. Returns -1 with errno set as open() does. For the kernel the descriptor is an
+// empty, sealed file in memory. A call that is not interposed therefore fails or finds the end of the file; it never
+// succeeds unnoticed.
 int open_drive(int flags);
-bool is_drive(int descriptor);
+// The functions below require a descriptor of the drive unless they say otherwise.
+bool is_drive(int descriptor);  // takes any number
 void forget_descriptor(int descriptor);
 void copy_descriptor(int from, int to);
 
-// The drive itself. It is created on first use.
+// The drive, its parameters and its SCSI target. Each is created on first use.
 Drive& drive();
 const Parameters& drive_parameters();
 ScsiTarget& scsi_target();
 
-// Submits one request and waits for its completion. Its offset and size must be whole sectors within the drive.
+// Submits a request and waits for its completion. Its offset and size must be whole sectors within the drive.
 void serve(const Request& request);
 
-// Does what pread(2) and pwrite(2) do at `offset`; returns what they return, and sets errno.
+// The following functions return what the system calls return, and set errno.
+
+// preadv(2) or pwritev(2) on the drive.
 ssize_t transfer(int descriptor, Operation operation, const iovec* parts, int count, off_t offset);
-// The same at the descriptor's own position, which moves by what has been transferred.
+// readv(2) or writev(2) on the drive: transfers at the descriptor's position, and moves the position.
 ssize_t transfer_here(int descriptor, Operation operation, const iovec* parts, int count);
-off_t seek(int descriptor, off_t offset, int whence);
-int flush_drive(int descriptor);
+off_t seek(int descriptor, off_t offset, int origin);
+int flush_drive();
 int discard(std::uint64_t offset_bytes, std::uint64_t size_bytes);
 
-// For asynchronous I/O: checks a transfer as the kernel does. Returns its size, 0 at the drive's end, or -errno.
+// The parts of an asynchronous transfer.
+
+// Checks a transfer as the kernel does. Returns the number of bytes to transfer, 0 at the end of the drive, or -errno.
 ssize_t check_transfer(Operation operation, const iovec* parts, int count, off_t offset, int flags);
-// Moves the data of a transfer between the program's memory and the kept content; takes no virtual time.
+// Returns the request of the calling thread for all sectors of [offset, offset + size).
+Request sectors(Operation operation, std::uint64_t offset_bytes, std::uint64_t size_bytes);
+// Moves the data of a transfer between the program's memory and the file of --keep-data. Takes no virtual time.
 void move_data(Operation operation, const iovec* parts, int count, off_t offset, std::uint64_t size_bytes);
 int flags_of(int descriptor);
 
-// Submits a request without waiting, and charges its processor time to the caller. `*done_ns` is kNever while the
-// request is outstanding, then the time of its completion, at which a thread that waits for `key` on the timeline is
-// woken.
+// Submits a request without waiting, and charges its processor time to the calling thread. `*done_ns` is kNever while
+// the request is outstanding. On completion it becomes the time of completion, and a thread that waits for `key` on the
+// timeline is woken.
 void submit(const Request& request, const void* key, Nanoseconds* done_ns);
 
-// The number of the calling thread among those that use the drive. Refuses a forked process, and a fio that does not
-// read the system's clock.
+// The number of the calling thread among the threads that use the drive. Refuses a forked process, and a fio that does
+// not read the system's clock.
 std::uint32_t job_number();
 
 }  // namespace twin

@@ -1,11 +1,14 @@
-// Keeps fio loaded between the executions of a cell: loading it with its libraries takes longer than an execution.
+// Keeps fio loaded between the repetitions of a cell, because loading fio and its libraries takes longer than a
+// repetition.
 //
-// Where TWIN_EXECUTIONS names a descriptor, fio does not start when its libraries are set up. It waits for command
-// lines from a socket (SOCK_SEQPACKET), one a message: the words after fio's own name, each ended by a zero byte. For
-// each it forks a process that starts with these words, waits for its end, and answers with its wait status, an int. It
-// ends when the other side closes the socket. Each execution dies with the process that forked it.
+// If TWIN_EXECUTIONS names a descriptor, fio does not start when its libraries are set up. It waits for command lines
+// on this descriptor, a socket (SOCK_SEQPACKET). Each message is a command line: the arguments after fio's own name,
+// each ended by a zero byte. For each message this process forks a process that runs fio with these arguments, waits
+// for its end, and sends the wait status, an int. It ends when the other side closes the socket. A forked process dies
+// with the process that forked it.
 //
-// The fork comes before the program's own constructors. Those of fio make locks in memory that forked processes share.
+// The fork comes before the program's own constructors, because fio's constructors create locks in memory that
+// forked processes share.
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +24,7 @@
 #include "preload/process.h"
 #include "preload/real.h"
 
-// The native tests have this library in their program, which starts as any other does.
+// The native tests are linked with this library and start as any other program.
 #ifndef TWIN_HIDDEN
 
 namespace twin {
@@ -33,15 +36,15 @@ constexpr std::size_t kMostBytes = 131072;
 using Main = int (*)(int, char**, char**);
 Main program_main = nullptr;
 
-// Takes the place of main() in an execution. What the libraries would undo at the end of a program is left out, for it
-// takes longer than all else that happens there.
+// Replaces main() in a forked process. It skips the exit handlers of the libraries, which take longer than the rest of
+// the program's end.
 int run_and_end(int argc, char** argv, char** environment) { end_execution(program_main(argc, argv, environment)); }
 
-// Returns the size of the next message, 0 when there will be none.
+// Receives the next message and returns its size; 0 if the other side has closed the socket.
 std::size_t receive(int channel, char* message) {
   ssize_t size = -1;
   do {
-    // MSG_TRUNC: the size that the message really has
+    // MSG_TRUNC: returns the full size of a message that is too long
     size = recv(channel, message, kMostBytes, MSG_TRUNC);
   } while (size < 0 && errno == EINTR);
   if (size < 0) fail("no command line from " + std::string(kDescriptor) + ": " + strerror(errno));
@@ -51,46 +54,31 @@ std::size_t receive(int channel, char* message) {
   return bytes;
 }
 
-// What a program is started with, in one piece as the kernel lays it out: its words, and behind them the environment.
-class Start {
- public:
-  Start(int argc, char** argv) : all_(argv, argv + argc) {}
-
-  void add_words(char* message, std::size_t size) {
-    for (std::size_t at = 0; at < size; at += strlen(message + at) + 1) all_.push_back(message + at);
-  }
-
-  // Returns the words; call it last.
-  char** words() {
-    count_ = static_cast<int>(all_.size());
-    all_.push_back(nullptr);
-    for (char** variable = environ; *variable != nullptr; ++variable) all_.push_back(*variable);
-    all_.push_back(nullptr);
-    return all_.data();
-  }
-
-  [[nodiscard]] int count() const { return count_; }
-
- private:
-  std::vector<char*> all_;
-  int count_ = 0;
+struct Arguments {
+  int count;
+  char** words;
 };
 
-// Returns in a new process for each execution that is asked for, with what that is to be started with; in the process
-// that it is called in it never does.
-Start* next_execution(int channel, int argc, char** argv) {
+// Forks a process for each command line, and returns in this process with the arguments of its program. Never returns
+// in the calling process.
+Arguments next_execution(int channel, int argc, char** argv) {
   static char message[kMostBytes];
   const pid_t here = getpid();
   while (const std::size_t size = receive(channel, message)) {
     const pid_t child = TWIN_REAL(fork)();
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != here) _exit(1);  // it was killed before the kernel was asked
+      if (getppid() != here) _exit(1);  // the parent ended before prctl()
       TWIN_REAL(close)(channel);
       begin_execution();
-      auto* const start = new Start(argc, argv);  // never deleted, because programs keep pointers to their words
-      start->add_words(message, size);
-      return start;
+      // as the kernel lays them out: arguments, then environment; never deleted, because programs keep pointers to them
+      auto& all = *new std::vector<char*>(argv, argv + argc);
+      for (std::size_t at = 0; at < size; at += strlen(message + at) + 1) all.push_back(message + at);
+      const auto count = static_cast<int>(all.size());
+      all.push_back(nullptr);
+      for (char** variable = environ; *variable != nullptr; ++variable) all.push_back(*variable);
+      all.push_back(nullptr);
+      return {count, all.data()};
     }
     if (child < 0) fail(std::string("no process for an execution: ") + strerror(errno));
     int status = 0;
@@ -99,7 +87,7 @@ Start* next_execution(int channel, int argc, char** argv) {
     }
     if (send(channel, &status, sizeof status, MSG_NOSIGNAL) < 0) break;
   }
-  _exit(0);  // what exit() would run belongs to executions
+  _exit(0);  // no exit handlers: they belong to the forked processes
 }
 
 }  // namespace
@@ -108,16 +96,16 @@ Start* next_execution(int channel, int argc, char** argv) {
 extern "C" int __libc_start_main(twin::Main program, int argc, char** argv, void (*init)(), void (*fini)(),
                                  void (*rtld_fini)(), void* stack_end);
 
-// The program's entry point calls this once all libraries have been set up.
+// The program's entry point calls this function after all libraries are set up.
 TWIN_EXPORT int __libc_start_main(twin::Main program, int argc, char** argv, void (*init)(), void (*fini)(),
                                   void (*rtld_fini)(), void* stack_end) {
   const char* const channel = getenv(twin::kDescriptor);
   if (twin::self != nullptr && channel != nullptr && twin::is_fio()) {
     const auto descriptor = static_cast<int>(strtol(channel, nullptr, 10));
     unsetenv(twin::kDescriptor);
-    twin::Start* const start = twin::next_execution(descriptor, argc, argv);
-    argv = start->words();
-    argc = start->count();
+    const twin::Arguments arguments = twin::next_execution(descriptor, argc, argv);
+    argc = arguments.count;
+    argv = arguments.words;
     twin::find_drive_seed(argc, argv);
     twin::program_main = program;
     program = &twin::run_and_end;

@@ -1,5 +1,5 @@
 // Keeps fio from doing I/O on files other than the drive, and from creating, changing or deleting them. A call that is
-// not allowed ends fio, with status 2 and one line, before anything has happened. foreign_files.h states the rule.
+// not allowed ends fio with status 2 and one line before it has an effect.
 #include "preload/foreign_files.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kDescriptors = 65536;
 
-// Indexed by descriptor: whether it is that of a file other than the drive that fio has opened with open().
+// Indexed by descriptor: whether fio has opened it with open() for a file other than the drive.
 bool foreign[kDescriptors];
 
 bool watched() { return self != nullptr && !forked() && is_fio(); }
@@ -33,11 +33,10 @@ bool watched() { return self != nullptr && !forked() && is_fio(); }
          "Give {drive} as the file; for a replay add --replay_redirect={drive}");
 }
 
-// Whether fio opens a file to write about verification: its state at the end of a job, or blocks with wrong content, in
-// files named after the drive. It creates these files, and only writes to them.
+// Whether fio opens a file about verification: the state at the end of a job, or blocks with wrong content, in files
+// named after the drive. fio creates these files and only writes to them.
 bool is_about_verifying(const char* path, int flags) {
-  constexpr int kAnew = O_WRONLY | O_CREAT | O_TRUNC;
-  if ((flags & (O_ACCMODE | O_CREAT | O_TRUNC | O_DIRECT)) != kAnew) return false;
+  if ((flags & (O_ACCMODE | O_CREAT | O_TRUNC | O_DIRECT)) != (O_WRONLY | O_CREAT | O_TRUNC)) return false;
   std::string_view name = path;
   name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
   if (name.ends_with("-verify.state")) return true;
@@ -46,7 +45,7 @@ bool is_about_verifying(const char* path, int flags) {
   return name.starts_with(drive) && (name.ends_with(".received") || name.ends_with(".expected"));
 }
 
-// Whether a file may be opened for reading: a regular file, a folder, or a device that holds no data.
+// Whether fio may open a file for reading: a regular file, a folder, or a device that stores no data.
 bool is_readable_kind(const struct stat& found) {
   constexpr unsigned kMemoryDevices = 1;
   constexpr unsigned kNull = 3;
@@ -58,7 +57,7 @@ bool is_readable_kind(const struct stat& found) {
     case S_IFCHR:
       return major(found.st_rdev) == kMemoryDevices && minor(found.st_rdev) >= kNull &&
              minor(found.st_rdev) <= kUrandom;
-    default:  // a block device, or a pipe, whose opening may block for ever
+    default:  // a block device, or a pipe, which open() may wait for for ever
       return false;
   }
 }
@@ -95,8 +94,8 @@ void copy_foreign(int from, int to) {
   foreign[to] = from >= 0 && from < kDescriptors && foreign[from];
 }
 
-void check_use(int descriptor, const char* what) {
-  if (descriptor < 0 || descriptor >= kDescriptors || !foreign[descriptor] || !watched()) return;
+int checked(int descriptor, const char* what) {
+  if (descriptor < 0 || descriptor >= kDescriptors || !foreign[descriptor] || !watched()) return descriptor;
   char path[4096];
   char link[64];
   snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
@@ -107,7 +106,7 @@ void check_use(int descriptor, const char* what) {
 
 void check_change(const char* path, const char* what) {
   if (!watched() || path == nullptr) return;
-  // with --status-interval fio deletes the file by which a user asks for its status
+  // with --status-interval, fio deletes the file with which a user requests its status
   if (strcmp(what, "unlink") == 0 && std::string_view(path).ends_with("/fio-dump-status")) return;
   refuse_file(what, path);
 }
@@ -136,12 +135,9 @@ TWIN_EXPORT int truncate(const char* path, off_t size) noexcept {
   return TWIN_REAL(truncate)(path, size);
 }
 
-TWIN_EXPORT int truncate64(const char* path, off64_t size) noexcept {
-  check_change(path, "truncate");
-  return TWIN_REAL(truncate64)(path, size);
-}
+TWIN_EXPORT int truncate64(const char*, off64_t) noexcept TWIN_ALIAS_OF(truncate);
 
-// fio tries to make each folder of a file's path, also of the drive's. For folders that exist this has no effect.
+// fio calls mkdir() for each folder in the path of a file, the drive included. For existing folders this has no effect.
 TWIN_EXPORT int mkdir(const char* path, mode_t mode) noexcept {
   struct stat there;
   if (TWIN_REAL(stat)(path, &there) != 0) check_change(path, "mkdir");

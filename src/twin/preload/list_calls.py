@@ -1,4 +1,4 @@
-"""Writes docs/interposed-calls.md from calls.yaml, which lies beside it: `python src/twin/preload/list_calls.py`."""
+"""Write docs/interposed-calls.md from calls.yaml in this folder: `python src/twin/preload/list_calls.py`."""
 
 import dataclasses
 import sys
@@ -13,14 +13,21 @@ TABLE = HERE / "calls.yaml"
 PAGE = ROOT / "docs/interposed-calls.md"
 
 NOTE = (
-    "This page is written from `{table}` by `python {script}`.\n"
-    "A test holds that table against the symbols that the library exports, so the list is complete."
+    "`python {script}` writes this page from `{table}`.\n"
+    "A test compares the table with the symbols that the library exports, so the list is complete."
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """Calls that have what happens, why, and where it ends in common."""
+    """Calls with the same description.
+
+    Attributes:
+        calls: Names of the functions.
+        happens: What the replacement does.
+        why: Why the call is replaced.
+        limits: Differences from the original; may be empty.
+    """
 
     calls: list[str]
     happens: str
@@ -30,7 +37,14 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """A section of the page; ``files`` are those of this folder that define its calls."""
+    """A section of the page.
+
+    Attributes:
+        heading: The heading of the section.
+        files: The source files in this folder that define the calls.
+        entries: The rows of the table.
+        introduction: Text before the table; may be empty.
+    """
 
     heading: str
     files: list[str]
@@ -39,25 +53,35 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
-    """All calls, with what the page says before and after them."""
+class CallTable:
+    """The content of calls.yaml.
+
+    Attributes:
+        introduction: Text at the beginning of the page.
+        groups: The sections of the page.
+        ending: Text at the end of the page.
+    """
 
     introduction: str
     groups: list[Group]
     ending: str
 
 
-def read(path: Path = TABLE) -> Table:
-    """Return what a table says. Raises TypeError where a key is missing or unknown."""
+def read(path: Path = TABLE) -> CallTable:
+    """Return the content of a table such as calls.yaml.
+
+    Raises:
+        TypeError: A key is missing or unknown.
+    """
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     groups = [
         Group(**{**group, "entries": [Entry(**entry) for entry in group["entries"]]}) for group in content["groups"]
     ]
-    return Table(**{**content, "groups": groups})
+    return CallTable(**{**content, "groups": groups})
 
 
-def page(table: Table) -> str:
-    """Return the page of the documentation."""
+def page(table: CallTable) -> str:
+    """Return the page of the documentation as Markdown."""
     note = NOTE.format(table=TABLE.relative_to(ROOT), script=Path(__file__).resolve().relative_to(ROOT))
     parts = ["# Interposed calls", table.introduction.strip(), note]
     for group in table.groups:
@@ -75,11 +99,7 @@ def _section(group: Group) -> Iterator[str]:
         calls = ", ".join(f"`{call}`" for call in entry.calls)
         rows.append(f"| {calls} | {entry.happens} | {entry.why} | {entry.limits} |")
     yield "\n".join(rows)
-    yield f"Source: {_listed([f'`{(HERE / file).relative_to(ROOT)}`' for file in group.files])}."
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    yield f"Source: {', '.join(f'`{(HERE / file).relative_to(ROOT)}`' for file in group.files)}."
 
 
 if __name__ == "__main__":

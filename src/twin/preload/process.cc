@@ -25,13 +25,6 @@ bool forked_child = false;
 bool had_threads = false;
 std::uint64_t seed = 0;
 
-[[noreturn]] void end(const std::string& line) {
-  const std::string text = "twin: error: " + line + "\n";
-  const ssize_t written = TWIN_REAL(write)(STDERR_FILENO, text.data(), text.size());
-  static_cast<void>(written);
-  _exit(2);
-}
-
 // The drive's events. There are none until the drive is created.
 class DriveEvents final : public EventSource {
  public:
@@ -40,7 +33,8 @@ class DriveEvents final : public EventSource {
 };
 
 [[noreturn]] void stuck() {
-  end("every thread of the program waits for another one, in a way that cannot be served. Served are waits through"
+  fail(
+      "every thread of the program waits for another one, in a way that cannot be served. Served are waits through"
       " pthreads, semaphores, sleeps, timers, select() and poll()");
 }
 
@@ -52,8 +46,8 @@ union TimelineHome {
 } home;
 DriveEvents drive_events;
 
-// While others wait for their turn, the running thread may block in a call that is not interposed for the first of
-// these times, and may compute without reading the clock for the second.
+// Limits on the running thread while other threads wait for their turn: how long it may block in a call that is not
+// interposed, and how long it may compute without reading the clock.
 constexpr int kPatienceSeconds = 30;
 constexpr int kComputingSeconds = 120;
 
@@ -73,14 +67,15 @@ void* watch(void*) {
     timespec used{};
     // uses the kernel's thread number: pthread_getcpuclockid() must not be called for a thread that may have ended
     if (thread == 0 || TWIN_REAL(clock_gettime)(processor_clock(thread), &used) != 0) continue;
-    const std::int64_t now_ns = used.tv_sec * kSecond + used.tv_nsec;
+    const Nanoseconds now_ns = to_ns(used);
     const bool turned = timeline().turns() != turns;
     held_seconds = turned ? 0 : held_seconds + 1;
     waited_seconds = turned || now_ns != cpu_ns ? 0 : waited_seconds + 1;
     turns = timeline().turns();
     cpu_ns = now_ns;
     if (timeline().size() > 1 && (waited_seconds >= kPatienceSeconds || held_seconds >= kComputingSeconds)) {
-      end("a thread of the program keeps all others waiting: it waits in a way that cannot be served, or never looks at"
+      fail(
+          "a thread of the program keeps all others waiting: it waits in a way that cannot be served, or never looks at"
           " the time. For fio: no idle-prof, no gtod_cpu");
     }
   }
@@ -100,16 +95,17 @@ void begin_watching() {
   if (TWIN_REAL(pthread_create)(&watcher, nullptr, &watch, nullptr) == 0) pthread_detach(watcher);
 }
 
-// Runs when the program exits by itself. fio exits with status 0 even if its jobs made no request, and its output then
-// looks like a measurement. Without threads it has run no job, but has shown its version or its help.
+// Runs when the program exits by itself. Fails if fio ran jobs that made no request: fio then exits with status 0, and
+// its output looks like a measurement. A fio without threads has run no job; it has printed its version or its help.
 void check_end(int status, void*) {
   if (self == nullptr || forked_child || status != 0 || !had_threads || drive_was_asked() || !is_fio()) return;
-  fflush(nullptr);  // end() does not write what stdio has buffered
-  end("fio ran, but made no request on the drive, so its figures say nothing. Give its jobs {drive} as the file, and"
+  fflush(nullptr);  // fail() does not write what stdio has buffered
+  fail(
+      "fio ran, but made no request on the drive, so its figures say nothing. Give its jobs {drive} as the file, and"
       " something to read, write or trim there");
 }
 
-// glibc hands the program's words to constructors.
+// glibc calls constructors with the program's arguments.
 __attribute__((constructor)) void set_up(int count, char** words, char**) {
   if (drive_path() == nullptr) return;  // without a drive every call goes to the original function
   new (&home.timeline) Timeline(drive_events, &stuck);
@@ -152,7 +148,7 @@ void find_drive_seed(int count, const char* const* words) {
 }
 
 bool is_fio() {
-  // fio exports its functions, which I/O engines in files of their own use
+  // fio exports its functions for I/O engines in separate libraries
   static const bool found =
       strcmp(program_invocation_short_name, "fio") == 0 || dlsym(RTLD_DEFAULT, "fio_options_parse") != nullptr;
   return found;
@@ -170,10 +166,15 @@ std::string printable(const char* name) {
 }
 
 void refuse(const char* what, const char* why, const char* remedy) {
-  end(std::string(what) + " cannot be served: " + why + ". " + remedy + ".");
+  fail(std::string(what) + " cannot be served: " + why + ". " + remedy + ".");
 }
 
-void fail(const std::string& message) { end(message); }
+void fail(const std::string& message) {
+  const std::string text = "twin: error: " + message + "\n";
+  const ssize_t written = TWIN_REAL(write)(STDERR_FILENO, text.data(), text.size());
+  static_cast<void>(written);
+  _exit(2);
+}
 
 void spend(Nanoseconds cpu_ns) {
   self->cpu_ns += cpu_ns;

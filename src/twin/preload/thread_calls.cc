@@ -1,9 +1,8 @@
-// Threads, and what they wait for each other with: mutexes, condition variables, locks, barriers, semaphores.
+// Threads and their synchronization: mutexes, condition variables, locks, barriers and semaphores.
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <map>
@@ -15,7 +14,8 @@
 namespace twin {
 namespace {
 
-struct Beginning {
+// The arguments of run(), the first function of a new thread.
+struct Start {
   void* (*function)(void*);
   void* argument;
   VirtualThread* thread;
@@ -24,8 +24,8 @@ struct Beginning {
 pthread_key_t end_key;
 pthread_once_t end_key_made = PTHREAD_ONCE_INIT;
 
-// The number of threads that wait for a mutex. If it is 0, unlocking need not look for one.
-unsigned mutex_waiters = 0;
+// The number of threads that wait for a mutex or lock. While it is 0, unlocking a mutex has no thread to wake.
+unsigned lock_waiters = 0;
 
 const void* key_of(pthread_t thread) { return reinterpret_cast<const void*>(thread); }
 
@@ -40,29 +40,35 @@ void on_end(void*) {
 void make_end_key() { pthread_key_create(&end_key, &on_end); }
 
 void* run(void* memory) {
-  const std::unique_ptr<Beginning> beginning(static_cast<Beginning*>(memory));
-  self = beginning->thread;
+  const std::unique_ptr<Start> start(static_cast<Start*>(memory));
+  self = start->thread;
   timeline().begin(*self);
   self->thread = pthread_self();
   pthread_setspecific(end_key, self);
-  return beginning->function(beginning->argument);
+  return start->function(start->argument);
 }
 
-// Locks the mutex. Returns ETIMEDOUT if it is still locked at `until`, in virtual time.
-int lock(pthread_mutex_t* mutex, Nanoseconds until = kNever) {
+// Takes a lock with `attempt`, which must not block; `key` is the key that unlocking wakes. Returns ETIMEDOUT if the
+// lock is not free by `until`, in virtual time.
+template <class Attempt>
+int lock_by(const void* key, Nanoseconds until, Attempt attempt) {
   for (;;) {
-    const int result = TWIN_REAL(pthread_mutex_trylock)(mutex);
+    const int result = attempt();
     if (result != EBUSY) return result;
     if (self->now() >= until) return ETIMEDOUT;
-    ++mutex_waiters;
-    timeline().wait(*self, mutex, until);
-    --mutex_waiters;
+    ++lock_waiters;
+    timeline().wait(*self, key, until);
+    --lock_waiters;
   }
+}
+
+int lock(pthread_mutex_t* mutex, Nanoseconds until = kNever) {
+  return lock_by(mutex, until, [mutex] { return TWIN_REAL(pthread_mutex_trylock)(mutex); });
 }
 
 int unlock(pthread_mutex_t* mutex) {
   const int result = TWIN_REAL(pthread_mutex_unlock)(mutex);
-  if (mutex_waiters > 0) timeline().wake_one(*self, mutex);
+  if (lock_waiters > 0) timeline().wake_one(*self, mutex);
   return result;
 }
 
@@ -83,11 +89,6 @@ int wait_for_end(pthread_t thread, Nanoseconds until) {
   return 0;
 }
 
-Nanoseconds deadline(clockid_t clock, const timespec* time) {
-  const Nanoseconds until = time->tv_sec * kSecond + time->tv_nsec;
-  return clock == CLOCK_REALTIME ? until - kRealtimeStart + kMonotonicStart : until;
-}
-
 }  // namespace
 }  // namespace twin
 
@@ -98,10 +99,10 @@ TWIN_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attribut
   if (self == nullptr) return TWIN_REAL(pthread_create)(thread, attributes, function, argument);
   pthread_once(&twin::end_key_made, &twin::make_end_key);
   twin::VirtualThread& added = twin::expect_thread();
-  auto* beginning = new twin::Beginning{function, argument, &added};
-  const int result = TWIN_REAL(pthread_create)(thread, attributes, &twin::run, beginning);
+  auto* start = new twin::Start{function, argument, &added};
+  const int result = TWIN_REAL(pthread_create)(thread, attributes, &twin::run, start);
   if (result != 0) {
-    delete beginning;
+    delete start;
     twin::timeline().remove(added);
     return result;
   }
@@ -115,18 +116,17 @@ TWIN_EXPORT int pthread_join(pthread_t thread, void** result) {
 }
 
 TWIN_EXPORT int pthread_timedjoin_np(pthread_t thread, void** result, const timespec* time) {
-  if (self == nullptr) return TWIN_REAL(pthread_timedjoin_np)(thread, result, time);
   return pthread_clockjoin_np(thread, result, CLOCK_REALTIME, time);
 }
 
 TWIN_EXPORT int pthread_clockjoin_np(pthread_t thread, void** result, clockid_t clock, const timespec* time) {
   if (self == nullptr) return TWIN_REAL(pthread_clockjoin_np)(thread, result, clock, time);
-  const twin::Nanoseconds until = time == nullptr ? twin::kNever : twin::deadline(clock, time);
+  const twin::Nanoseconds until = time == nullptr ? twin::kNever : twin::deadline(clock, *time);
   if (twin::wait_for_end(thread, until) != 0) return ETIMEDOUT;
   return TWIN_REAL(pthread_join)(thread, result);
 }
 
-// A call that finds the thread still running takes time, so that a loop that polls for its end comes to it.
+// A call that finds the thread still running takes time, so that a loop that polls for the thread's end terminates.
 TWIN_EXPORT int pthread_tryjoin_np(pthread_t thread, void** result) noexcept {
   if (self == nullptr) return TWIN_REAL(pthread_tryjoin_np)(thread, result);
   if (twin::wait_for_end(thread, self->now()) != 0) {
@@ -137,20 +137,17 @@ TWIN_EXPORT int pthread_tryjoin_np(pthread_t thread, void** result) noexcept {
 }
 
 TWIN_EXPORT int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
-  const int result = self == nullptr ? EBUSY : TWIN_REAL(pthread_mutex_trylock)(mutex);
-  if (result != EBUSY) return result;
   if (self == nullptr || twin::timeline().alone()) return TWIN_REAL(pthread_mutex_lock)(mutex);
   return twin::lock(mutex);
 }
 
 TWIN_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* time) noexcept {
-  if (self == nullptr) return TWIN_REAL(pthread_mutex_timedlock)(mutex, time);
-  return twin::lock(mutex, twin::deadline(CLOCK_REALTIME, time));
+  return pthread_mutex_clocklock(mutex, CLOCK_REALTIME, time);
 }
 
 TWIN_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* time) noexcept {
   if (self == nullptr) return TWIN_REAL(pthread_mutex_clocklock)(mutex, clock, time);
-  return twin::lock(mutex, twin::deadline(clock, time));
+  return twin::lock(mutex, twin::deadline(clock, *time));
 }
 
 TWIN_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
@@ -162,18 +159,18 @@ TWIN_EXPORT int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mu
   return twin::wait_on(condition, mutex, twin::kNever);
 }
 
-// The clock of a condition variable is an attribute that cannot be read back. A time after the start of the virtual
-// calendar must be on the calendar's clock, since the monotonic clock starts near 0.
+// The clock of a condition variable cannot be read back. The time itself shows the clock: a time after kRealtimeStart
+// is on the real-time clock, because the monotonic clock starts near 0.
 TWIN_EXPORT int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* time) {
   if (self == nullptr) return TWIN_REAL(pthread_cond_timedwait)(condition, mutex, time);
-  const bool calendar = time->tv_sec * twin::kSecond >= twin::kRealtimeStart;
-  return twin::wait_on(condition, mutex, twin::deadline(calendar ? CLOCK_REALTIME : CLOCK_MONOTONIC, time));
+  const bool realtime = twin::to_ns(*time) >= twin::kRealtimeStart;
+  return twin::wait_on(condition, mutex, twin::deadline(realtime ? CLOCK_REALTIME : CLOCK_MONOTONIC, *time));
 }
 
 TWIN_EXPORT int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                                        const timespec* time) {
   if (self == nullptr) return TWIN_REAL(pthread_cond_clockwait)(condition, mutex, clock, time);
-  return twin::wait_on(condition, mutex, twin::deadline(clock, time));
+  return twin::wait_on(condition, mutex, twin::deadline(clock, *time));
 }
 
 TWIN_EXPORT int pthread_cond_signal(pthread_cond_t* condition) noexcept {
@@ -193,19 +190,19 @@ TWIN_EXPORT int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
 namespace twin {
 namespace {
 
-// Takes a lock with `attempt`, which must not block; `key` is what its unlocking wakes. Returns ETIMEDOUT if the lock
-// is not free by `until`.
-template <class Attempt>
-int lock_by(const void* key, Nanoseconds until, Attempt attempt) {
-  for (;;) {
-    const int result = attempt();
-    if (result != EBUSY) return result;
-    if (self->now() >= until) return ETIMEDOUT;
-    timeline().wait(*self, key, until);
-  }
-}
-
 const void* key_of(const pthread_spinlock_t* lock) { return const_cast<const int*>(lock); }
+
+// Waits until the semaphore is posted. Returns -1 with errno set; ETIMEDOUT if it is not posted by `until`.
+int wait_for_post(sem_t* semaphore, Nanoseconds until) {
+  while (sem_trywait(semaphore) != 0) {
+    if (errno != EAGAIN) return -1;
+    if (!timeline().wait(*self, semaphore, until)) {
+      errno = ETIMEDOUT;
+      return -1;
+    }
+  }
+  return 0;
+}
 
 int lock_for_reading(pthread_rwlock_t* lock, Nanoseconds until) {
   return lock_by(lock, until, [lock] { return TWIN_REAL(pthread_rwlock_tryrdlock)(lock); });
@@ -215,13 +212,13 @@ int lock_for_writing(pthread_rwlock_t* lock, Nanoseconds until) {
   return lock_by(lock, until, [lock] { return TWIN_REAL(pthread_rwlock_trywrlock)(lock); });
 }
 
-// The number of threads that a barrier waits for cannot be read back from it, so it is kept when the barrier is made.
+// The number of threads that a barrier waits for cannot be read back, so pthread_barrier_init() stores it here.
 struct Barrier {
   unsigned count = 0;
   unsigned arrived = 0;
 };
 
-// Created on first use and never destroyed, because threads may run until the process ends.
+// By the address of the barrier. Never destroyed, because threads may run until the process ends.
 std::map<const void*, Barrier>& barriers() {
   static auto* const all = new std::map<const void*, Barrier>;
   return *all;
@@ -242,26 +239,24 @@ TWIN_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t* lock) noexcept {
 
 TWIN_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* __restrict lock,
                                            const timespec* __restrict time) noexcept {
-  if (self == nullptr) return TWIN_REAL(pthread_rwlock_timedrdlock)(lock, time);
-  return twin::lock_for_reading(lock, twin::deadline(CLOCK_REALTIME, time));
+  return pthread_rwlock_clockrdlock(lock, CLOCK_REALTIME, time);
 }
 
 TWIN_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* __restrict lock,
                                            const timespec* __restrict time) noexcept {
-  if (self == nullptr) return TWIN_REAL(pthread_rwlock_timedwrlock)(lock, time);
-  return twin::lock_for_writing(lock, twin::deadline(CLOCK_REALTIME, time));
+  return pthread_rwlock_clockwrlock(lock, CLOCK_REALTIME, time);
 }
 
 TWIN_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* __restrict lock, clockid_t clock,
                                            const timespec* __restrict time) noexcept {
   if (self == nullptr) return TWIN_REAL(pthread_rwlock_clockrdlock)(lock, clock, time);
-  return twin::lock_for_reading(lock, twin::deadline(clock, time));
+  return twin::lock_for_reading(lock, twin::deadline(clock, *time));
 }
 
 TWIN_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* __restrict lock, clockid_t clock,
                                            const timespec* __restrict time) noexcept {
   if (self == nullptr) return TWIN_REAL(pthread_rwlock_clockwrlock)(lock, clock, time);
-  return twin::lock_for_writing(lock, twin::deadline(clock, time));
+  return twin::lock_for_writing(lock, twin::deadline(clock, *time));
 }
 
 TWIN_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
@@ -270,7 +265,7 @@ TWIN_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
   return result;
 }
 
-// In virtual time a thread that spins would keep the turn for ever, and the lock would never be free.
+// Waits as for a mutex: a thread that spins would keep its turn for ever, and the lock would never be free.
 TWIN_EXPORT int pthread_spin_lock(pthread_spinlock_t* lock) noexcept {
   if (self == nullptr || twin::timeline().alone()) return TWIN_REAL(pthread_spin_lock)(lock);
   return twin::lock_by(twin::key_of(lock), twin::kNever, [lock] { return pthread_spin_trylock(lock); });
@@ -315,29 +310,16 @@ TWIN_EXPORT int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
 
 TWIN_EXPORT int sem_wait(sem_t* semaphore) {
   if (self == nullptr || twin::timeline().alone()) return TWIN_REAL(sem_wait)(semaphore);
-  while (sem_trywait(semaphore) != 0) {
-    if (errno != EAGAIN) return -1;
-    twin::timeline().wait(*self, semaphore, twin::kNever);
-  }
-  return 0;
+  return twin::wait_for_post(semaphore, twin::kNever);
 }
 
 TWIN_EXPORT int sem_timedwait(sem_t* __restrict semaphore, const timespec* __restrict time) {
-  if (self == nullptr) return TWIN_REAL(sem_timedwait)(semaphore, time);
   return sem_clockwait(semaphore, CLOCK_REALTIME, time);
 }
 
 TWIN_EXPORT int sem_clockwait(sem_t* __restrict semaphore, clockid_t clock, const timespec* __restrict time) {
   if (self == nullptr) return TWIN_REAL(sem_clockwait)(semaphore, clock, time);
-  const twin::Nanoseconds until = twin::deadline(clock, time);
-  while (sem_trywait(semaphore) != 0) {
-    if (errno != EAGAIN) return -1;
-    if (!twin::timeline().wait(*self, semaphore, until)) {
-      errno = ETIMEDOUT;
-      return -1;
-    }
-  }
-  return 0;
+  return twin::wait_for_post(semaphore, twin::deadline(clock, *time));
 }
 
 TWIN_EXPORT int sem_post(sem_t* semaphore) noexcept {
@@ -346,7 +328,7 @@ TWIN_EXPORT int sem_post(sem_t* semaphore) noexcept {
   return result;
 }
 
-// Accepted and ignored, because it makes no difference in virtual time which processor a thread runs on.
+// Accepted and ignored, because in virtual time it makes no difference on which processor a thread runs.
 TWIN_EXPORT int sched_setaffinity(pid_t process, std::size_t size, const cpu_set_t* set) noexcept {
   return self == nullptr ? TWIN_REAL(sched_setaffinity)(process, size, set) : 0;
 }

@@ -14,13 +14,6 @@
 namespace twin {
 namespace {
 
-timespec to_timespec(Nanoseconds time) {
-  timespec result;
-  result.tv_sec = static_cast<time_t>(time / kSecond);
-  result.tv_nsec = static_cast<long>(time % kSecond);
-  return result;
-}
-
 timeval to_timeval(Nanoseconds time) {
   timeval result;
   result.tv_sec = static_cast<time_t>(time / kSecond);
@@ -28,20 +21,20 @@ timeval to_timeval(Nanoseconds time) {
   return result;
 }
 
-// A program reads the clock a few times for each request, which is in the cost of the request. These readings take no
-// time of their own.
+// The number of consecutive readings of the clock that take no time. A program reads the clock a few times for each
+// request, and the cost of a request includes these readings.
 constexpr std::uint64_t kFreeReadings = 8;
-// A thread that reads the clock more often in a row waits for some time to come, and its loop must end. Its readings
-// take longer the longer it has been waiting, so that the loop is short: from what a reading takes on a machine to a
-// part of the microsecond to which programs wait.
+// A thread that reads the clock more often in a row waits for a certain time, and its loop must end. A reading takes
+// 1/64 of the time that the thread has waited, so that the loop is short, but at least as long as on a real machine,
+// and less than a microsecond, the unit in which programs wait.
 constexpr Nanoseconds kShortestReading = 20;
 constexpr Nanoseconds kLongestReading = 250;
 constexpr Nanoseconds kReadingsInWaited = 64;
-// Before there is a second thread, all readings take as long, because fio calibrates its clock for a fixed time by
-// reading it in a loop: fewer readings shorten its start.
+// The duration of each reading before there is a second thread. fio calibrates its clock by reading it in a loop for a
+// fixed time: with fewer readings fio starts sooner.
 constexpr Nanoseconds kReadingAtStart = 2 * kMicrosecond;
 
-// How long the next reading takes.
+// Returns how long the next reading takes.
 Nanoseconds reading_time(ClockReadings& readings) {
   if (timeline().alone() && !drive_in_use()) return kReadingAtStart;
   if (self->now() != readings.last_ns) {
@@ -52,7 +45,7 @@ Nanoseconds reading_time(ClockReadings& readings) {
   return std::clamp((self->now() - readings.first_ns) / kReadingsInWaited, kShortestReading, kLongestReading);
 }
 
-// Returns the time of a clock for the calling thread.
+// Returns what a clock shows to the calling thread.
 Nanoseconds read_clock(clockid_t clock) {
   ClockReadings& readings = self->clock_readings;
   ++readings.all;
@@ -71,8 +64,6 @@ Nanoseconds read_clock(clockid_t clock) {
   }
 }
 
-Nanoseconds to_ns(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
-
 // The call itself takes a little time, even if the thread sleeps for 0 ns: a loop that sleeps for the remaining time
 // must come to an end.
 void sleep_until(Nanoseconds until) {
@@ -86,8 +77,8 @@ void sleep_until(Nanoseconds until) {
 using twin::self;
 
 TWIN_EXPORT int clock_gettime(clockid_t clock, timespec* result) {
-  if (self == nullptr) return TWIN_REAL(clock_gettime)(clock, result);
-  if (clock < 0) return TWIN_REAL(clock_gettime)(clock, result);  // processor time of another thread
+  // negative: processor time of another thread
+  if (self == nullptr || clock < 0) return TWIN_REAL(clock_gettime)(clock, result);
   *result = twin::to_timespec(twin::read_clock(clock));
   return 0;
 }
@@ -107,12 +98,7 @@ TWIN_EXPORT time_t time(time_t* result) {
 
 TWIN_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* rest) {
   if (self == nullptr) return TWIN_REAL(clock_nanosleep)(clock, flags, time, rest);
-  twin::Nanoseconds until = self->now() + twin::to_ns(*time);
-  if ((flags & TIMER_ABSTIME) != 0) {
-    until = twin::to_ns(*time);
-    if (clock == CLOCK_REALTIME) until += twin::kMonotonicStart - twin::kRealtimeStart;
-  }
-  twin::sleep_until(until);
+  twin::sleep_until((flags & TIMER_ABSTIME) != 0 ? twin::deadline(clock, *time) : self->now() + twin::to_ns(*time));
   if (rest != nullptr) *rest = {0, 0};
   return 0;
 }

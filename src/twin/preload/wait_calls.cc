@@ -1,5 +1,5 @@
-// select(), poll(), epoll and timerfd: their timeouts and timers run in virtual time, and a write by another
-// thread makes them check their descriptors again.
+// select(), poll(), epoll and timerfd. Their timeouts and timers run in virtual time. Waiting calls check their
+// descriptors again after each write by another thread.
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -19,11 +19,11 @@
 namespace twin {
 namespace {
 
-// All threads that wait for descriptors wait for this key.
+// The key on the timeline for which all threads wait that wait for descriptors.
 const char descriptors_key = 0;
 
-// A timer of timerfd_create(). Its descriptor is an eventfd, to which expirations are written when they are due. The
-// kernel then reports it as ready, and reading it returns the number of expirations, as for a real timer.
+// A timer of timerfd_create(). Its descriptor is an eventfd to which this library writes the expirations when they are
+// due. The kernel then reports the descriptor as ready, and reading it returns the number of expirations.
 struct Timer {
   int descriptor;
   Nanoseconds due;
@@ -39,7 +39,7 @@ Timer* find_timer(int descriptor) {
   return nullptr;
 }
 
-// Writes the expirations that are due by now to their descriptors. Returns when the next timer is due.
+// Writes the expirations that are due by now to their descriptors. Returns the time at which the next timer is due.
 Nanoseconds expire_timers() {
   Nanoseconds next = kNever;
   for (Timer& timer : timers) {
@@ -54,12 +54,9 @@ Nanoseconds expire_timers() {
   return next;
 }
 
-Nanoseconds to_ns(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
-
-timespec to_timespec(Nanoseconds time) { return {time / kSecond, time % kSecond}; }
-
-// Calls `look`, which must not block, until it finds a ready descriptor or `until` has come. A thread that is alone and
-// has no time limit calls `block`, because only another process can make a descriptor ready.
+// Calls `look`, which must not block, until it returns a number of ready descriptors other than 0, or until `until`.
+// The only thread of a program calls `block` if it has no time limit and no timer, because then only another process
+// can make a descriptor ready.
 template <class Look, class Block>
 int wait_for(Nanoseconds until, Look look, Block block) {
   for (;;) {
@@ -72,7 +69,21 @@ int wait_for(Nanoseconds until, Look look, Block block) {
   }
 }
 
-Nanoseconds after(Nanoseconds time) { return self->now() + time; }
+// The time at which a wait ends that begins now; kNever without a time limit.
+Nanoseconds end_of(int timeout_ms) { return timeout_ms < 0 ? kNever : self->now() + timeout_ms * kMillisecond; }
+Nanoseconds end_of(const timespec* timeout) { return timeout == nullptr ? kNever : self->now() + to_ns(*timeout); }
+
+int poll_until(Nanoseconds until, pollfd* descriptors, nfds_t count, const sigset_t* signals) {
+  return wait_for(
+      until, [&] { return TWIN_REAL(poll)(descriptors, count, 0); },
+      [&] { return TWIN_REAL(ppoll)(descriptors, count, nullptr, signals); });
+}
+
+int epoll_until(Nanoseconds until, int set, epoll_event* events, int room, const sigset_t* signals) {
+  return wait_for(
+      until, [&] { return TWIN_REAL(epoll_wait)(set, events, room, 0); },
+      [&] { return TWIN_REAL(epoll_pwait)(set, events, room, -1, signals); });
+}
 
 }  // namespace
 
@@ -80,7 +91,7 @@ void forget_timer(int descriptor) {
   std::erase_if(timers, [descriptor](const Timer& timer) { return timer.descriptor == descriptor; });
 }
 
-void look_at_descriptors_again() { timeline().wake_all(*self, &descriptors_key); }
+void wake_descriptor_waiters() { timeline().wake_all(*self, &descriptors_key); }
 
 }  // namespace twin
 
@@ -98,10 +109,10 @@ TWIN_EXPORT int select(int count, fd_set* __restrict in, fd_set* __restrict out,
     timeval zero{0, 0};
     return TWIN_REAL(select)(count, in, out, odd, &zero);
   };
-  const twin::Nanoseconds until =
-      timeout == nullptr ? twin::kNever
-                         : twin::after(timeout->tv_sec * twin::kSecond + timeout->tv_usec * twin::kMicrosecond);
-  return twin::wait_for(until, look, [&] { return TWIN_REAL(select)(count, in, out, odd, nullptr); });
+  timespec limit{};
+  if (timeout != nullptr) limit = {timeout->tv_sec, timeout->tv_usec * twin::kMicrosecond};
+  return twin::wait_for(twin::end_of(timeout == nullptr ? nullptr : &limit), look,
+                        [&] { return TWIN_REAL(select)(count, in, out, odd, nullptr); });
 }
 
 TWIN_EXPORT int pselect(int count, fd_set* __restrict in, fd_set* __restrict out, fd_set* __restrict odd,
@@ -114,43 +125,27 @@ TWIN_EXPORT int pselect(int count, fd_set* __restrict in, fd_set* __restrict out
 
 TWIN_EXPORT int poll(pollfd* descriptors, nfds_t count, int timeout_ms) {
   if (self == nullptr) return TWIN_REAL(poll)(descriptors, count, timeout_ms);
-  const twin::Nanoseconds until = timeout_ms < 0 ? twin::kNever : twin::after(timeout_ms * twin::kMillisecond);
-  return twin::wait_for(
-      until, [&] { return TWIN_REAL(poll)(descriptors, count, 0); },
-      [&] { return TWIN_REAL(poll)(descriptors, count, -1); });
+  return twin::poll_until(twin::end_of(timeout_ms), descriptors, count, nullptr);
 }
 
 TWIN_EXPORT int ppoll(pollfd* descriptors, nfds_t count, const timespec* timeout, const sigset_t* signals) {
   if (self == nullptr) return TWIN_REAL(ppoll)(descriptors, count, timeout, signals);
-  const twin::Nanoseconds until =
-      timeout == nullptr ? twin::kNever : twin::after(timeout->tv_sec * twin::kSecond + timeout->tv_nsec);
-  return twin::wait_for(
-      until, [&] { return TWIN_REAL(poll)(descriptors, count, 0); },
-      [&] { return TWIN_REAL(ppoll)(descriptors, count, nullptr, signals); });
+  return twin::poll_until(twin::end_of(timeout), descriptors, count, signals);
 }
 
 TWIN_EXPORT int epoll_wait(int set, epoll_event* events, int room, int timeout_ms) {
   if (self == nullptr) return TWIN_REAL(epoll_wait)(set, events, room, timeout_ms);
-  const twin::Nanoseconds until = timeout_ms < 0 ? twin::kNever : twin::after(timeout_ms * twin::kMillisecond);
-  return twin::wait_for(
-      until, [&] { return TWIN_REAL(epoll_wait)(set, events, room, 0); },
-      [&] { return TWIN_REAL(epoll_wait)(set, events, room, -1); });
+  return twin::epoll_until(twin::end_of(timeout_ms), set, events, room, nullptr);
 }
 
 TWIN_EXPORT int epoll_pwait(int set, epoll_event* events, int room, int timeout_ms, const sigset_t* signals) {
   if (self == nullptr) return TWIN_REAL(epoll_pwait)(set, events, room, timeout_ms, signals);
-  const twin::Nanoseconds until = timeout_ms < 0 ? twin::kNever : twin::after(timeout_ms * twin::kMillisecond);
-  return twin::wait_for(
-      until, [&] { return TWIN_REAL(epoll_wait)(set, events, room, 0); },
-      [&] { return TWIN_REAL(epoll_pwait)(set, events, room, -1, signals); });
+  return twin::epoll_until(twin::end_of(timeout_ms), set, events, room, signals);
 }
 
 TWIN_EXPORT int epoll_pwait2(int set, epoll_event* events, int room, const timespec* timeout, const sigset_t* signals) {
   if (self == nullptr) return TWIN_REAL(epoll_pwait2)(set, events, room, timeout, signals);
-  const twin::Nanoseconds until = timeout == nullptr ? twin::kNever : twin::after(twin::to_ns(*timeout));
-  return twin::wait_for(
-      until, [&] { return TWIN_REAL(epoll_wait)(set, events, room, 0); },
-      [&] { return TWIN_REAL(epoll_pwait)(set, events, room, -1, signals); });
+  return twin::epoll_until(twin::end_of(timeout), set, events, room, signals);
 }
 
 TWIN_EXPORT int timerfd_create(clockid_t clock, int flags) noexcept {

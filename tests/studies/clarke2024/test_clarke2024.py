@@ -1,4 +1,4 @@
-"""Facts about the arithmetic of Clarke's study: Little's law, and what a mix costs."""
+"""The arithmetic of Clarke's study: Little's law and the cost of a mix."""
 
 import math
 
@@ -21,7 +21,7 @@ def test_published_outstanding_requests_are_rate_times_latency() -> None:
     assert found["error_outstanding_percent"] == pytest.approx(-0.1)
 
 
-def test_a_rate_of_reads_alone_counts_twice() -> None:
+def test_a_rate_of_reads_is_doubled() -> None:
     rows = depths([9000.0], [0.111]).assign(published_read_iops=4350.0, published_latency_ms=3.67)
     found = clarke2024.with_published_outstanding(rows, "published_read_iops", directions=2)
     assert found["published_outstanding"][0] == 31.9
@@ -32,16 +32,16 @@ def test_without_published_values_there_is_no_error() -> None:
     assert math.isnan(clarke2024.with_published_outstanding(rows, "published_iops")["error_outstanding_percent"][0])
 
 
-def test_the_words_on_depth_follow_the_rate() -> None:
-    constant = clarke2024.outstanding(depths([9000.0, 9000.0], [0.111, 0.444]), "iodepth")
-    rising = clarke2024.outstanding(depths([9000.0, 36000.0], [0.111, 0.111]), "iodepth")
-    assert "proportional to it by arithmetic alone" in constant
-    assert "grows to 4.00 of its smallest" in rising
+def test_the_text_about_depth_depends_on_the_rate() -> None:
+    constant = clarke2024.outstanding_text(depths([9000.0, 9000.0], [0.111, 0.444]), "iodepth")
+    rising = clarke2024.outstanding_text(depths([9000.0, 36000.0], [0.111, 0.111]), "iodepth")
+    assert "proportional to the depth by arithmetic alone" in constant
+    assert "largest rate is 4.00 times the smallest" in rising
 
 
 @pytest.mark.parametrize(("mixed", "text"), [(900.0, "a mix costs: at worst 0.90"), (1000.0, "costs next to nothing")])
-def test_the_words_on_a_mix_follow_its_cost(mixed: float, text: str) -> None:
+def test_the_text_about_a_mix_depends_on_its_cost(mixed: float, text: str) -> None:
     rows = pd.DataFrame(
         {"drive": "d", "rwmixread": [0, 50, 100], "iops_mean": [1000.0, mixed, 1000.0], "published_iops": math.nan}
     )
-    assert text in clarke2024.mix(rows)
+    assert text in clarke2024.mix_text(rows)

@@ -1,53 +1,39 @@
-"""What is set beside data sheets: each cell once, and the drive in the steady state that belongs to a value."""
+"""Cells and steady-state means that are compared with data sheets."""
 
 import dataclasses
-from functools import cache
 
 import datasheets
 import pandas as pd
-from support import ROOT, recorded_file
-
-from iopatterns.study import Study
+from recorded import Recorded
 
 OF = ["bandwidth", "iops", "latency"]
 
 
-@cache
-def study() -> Study:
-    return Study.load(
-        measurements=recorded_file("datasheets", "parquet"),
-        tuning=recorded_file("datasheets", "tuning.json"),
-        published=ROOT / "data/published/datasheets",
-        twins=ROOT / "data/twins",
-    )
+study = Recorded("datasheets").study
 
 
-def test_every_cell_has_one_row_and_no_published_value() -> None:
-    rows = datasheets.cells(study(), ["iodepth"], OF)
+def test_each_cell_has_one_row_without_published_values_grouped_by_drive() -> None:
+    rows = datasheets.all_cells(study(), ["iodepth"], OF)
     assert len(rows) == study().executions.groupby(["drive", "cell"]).ngroups
     assert rows["published_iops"].isna().all()
     assert rows["iops_mean"].notna().all()
+    assert list(rows["drive"]) == sorted(rows["drive"])
 
 
-def test_a_cell_that_two_experiments_ask_for_has_one_row() -> None:
+def test_a_cell_of_two_experiments_has_one_row() -> None:
     executions = study().executions
     random = executions["experiments"] == "random"
     shared = executions.assign(experiments=executions["experiments"].where(~random, "random sequential"))
     both = dataclasses.replace(study(), executions=shared)
-    assert len(datasheets.cells(both, ["iodepth"], OF)) == len(datasheets.cells(study(), ["iodepth"], OF))
+    assert len(datasheets.all_cells(both, ["iodepth"], OF)) == len(datasheets.all_cells(study(), ["iodepth"], OF))
 
 
-def test_the_cells_of_a_drive_stand_together() -> None:
-    drives = list(datasheets.cells(study(), ["iodepth"], OF)["drive"])
-    assert drives == sorted(drives)
-
-
-def test_without_a_measurement_there_are_no_cells() -> None:
+def test_without_measurements_there_are_no_cells() -> None:
     nothing = dataclasses.replace(study(), executions=study().executions[:0])
-    assert datasheets.cells(nothing, ["iodepth"], OF).empty
+    assert datasheets.all_cells(nothing, ["iodepth"], OF).empty
 
 
-def test_a_value_has_the_rate_of_its_own_drive_workload_and_size_in_the_steady_state() -> None:
+def test_a_value_gets_the_mean_of_its_drive_workload_and_size_in_the_steady_state() -> None:
     values = pd.DataFrame(
         {
             "id": ["one", "other size", "other drive"],
@@ -64,5 +50,5 @@ def test_a_value_has_the_rate_of_its_own_drive_workload_and_size_in_the_steady_s
             "mean": [700.0, 9.0, 8.0],
         }
     )
-    found = datasheets.in_the_steady_state(values, rates)
+    found = datasheets.steady_state_means(values, rates)
     assert found[["drive", "id", "mean"]].to_numpy().tolist() == [["c400-steady", "one", 700.0]]

@@ -1,17 +1,19 @@
-"""Ablation of kernel and file system: a trace, recorded with a mechanism off, is replayed in the place of another."""
+"""Ablation of kernel and file system: traces recorded without a mechanism are replayed instead of others."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
-from support import FIXTURE_STUDY, ROOT, Project, copy_project, lay_out_recorded
+from support import FIXTURE_STUDY, ROOT, Project, copy_project, copy_recorded_results
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import config, drive_entries, grid, kinds
+from iopatterns.configuration import config, drive_entries, grid
 from iopatterns.judging import scorecard
 from iopatterns.workflow import ablation, ablation_runs
 
@@ -21,39 +23,58 @@ MECHANISM = {"says": "The kernel reads ahead of programs", "traces": {RECORDED: 
 NAME = "read-ahead of the kernel"
 SLUG = "kapoor.read-ahead-of-the-kernel"
 RECORD = "data/ablation/kapoor.yaml"
-# Of all studies: no drive measured here has it
+# A mechanism of all studies, which no drive measured here has
 OF_ALL = {"seeks": {"says": "Heads move", "set": [{"disk.average_seek": 0}]}}
 EXPERIMENTS = ("zombies-small", "scale")
 DRIVE = "kapoor-128m"
 PLACE = f"config/studies/kapoor.yaml: mechanisms.{NAME}: traces:"
 
-# Runs are here in the test's own process, which makes errors of warnings that pandas gives of how rows get their types
+# Cells are measured in the process of the test, which turns a warning of pandas about types into an error
 pytestmark = pytest.mark.filterwarnings("ignore:The convert_:DeprecationWarning")
 
 
-def declare(project: Project, **changes: Any) -> None:
-    project.edit("config/studies/kapoor.yaml", mechanisms={NAME: {**MECHANISM, **changes}})
+@contextmanager
+def declaring(project: Project, mechanisms: dict[str, Any], file: str = "config/studies/kapoor.yaml") -> Iterator[None]:
+    """Declare other mechanisms for a while."""
+    with changing(project.root / file):
+        project.edit(file, mechanisms=mechanisms)
+        yield
+
+
+@contextmanager
+def changing(path: Path, content: bytes | None = None) -> Iterator[None]:
+    """Restore a file at the end; write `content` to the file first, if given."""
+    before = path.read_bytes() if path.exists() else None
+    if content is not None:
+        path.write_bytes(content)
+    try:
+        yield
+    finally:
+        if before is None:
+            path.unlink()
+        else:
+            path.write_bytes(before)
 
 
 @pytest.fixture(scope="module")
 def project(module_disk_folder: Path) -> Project:
-    """A project with one mechanism of the kernel, and two experiments of kapoor; it is of a trace of the first."""
+    """Create a project with two experiments of kapoor and one mechanism, of a trace of the first experiment."""
     project = copy_project(module_disk_folder / "project", without=("notebooks", "paper"))
     project.edit("config/config.yaml", drives=[DRIVE, "s3500"], studies=["kapoor"])
     study = yaml.safe_load((project.root / "config/studies/kapoor.yaml").read_text(encoding="utf-8"))
     experiments = {name: study["experiments"][name] for name in EXPERIMENTS}
     project.edit("config/studies/kapoor.yaml", experiments=experiments)
     project.edit("config/ablations.yaml", mechanisms=OF_ALL)
-    declare(project)
+    project.edit("config/studies/kapoor.yaml", mechanisms={NAME: MECHANISM})
     return project
 
 
 def declared(project: Project) -> list[ablation.Mechanism]:
-    """Return the mechanisms of the study alone."""
-    return [each for each in ablation.mechanisms(config.load(project.root)) if each.study is not None]
+    """Return the mechanisms of the study only."""
+    return [each for each in ablation.load_mechanisms(config.load_config(project.root)) if each.study is not None]
 
 
-# ---- What may be declared
+# ---- Declarations
 
 
 @pytest.mark.parametrize(
@@ -84,7 +105,7 @@ def declared(project: Project) -> list[ablation.Mechanism]:
         ),
         (
             {"says": "It reads ahead", "traces": {}},
-            f"mechanisms.{NAME}.traces: must not be empty. Expected: traces that studies replay, each with the one,",
+            f"mechanisms.{NAME}.traces: must not be empty. Expected: replayed traces, each with the trace that",
         ),
         (
             {"says": "It reads ahead", "traces": {RECORDED: 1}},
@@ -92,55 +113,44 @@ def declared(project: Project) -> list[ablation.Mechanism]:
         ),
     ],
 )
-def test_what_cannot_be_replaced_is_told(project: Project, mechanism: dict[str, Any], message: str) -> None:
-    project.edit("config/studies/kapoor.yaml", mechanisms={NAME: mechanism})
-    try:
-        with pytest.raises(IoPatternsError) as raised:
-            declared(project)
-        assert message in str(raised.value)
-        assert len(str(raised.value).splitlines()) == 1
-    finally:
-        declare(project)
+def test_an_invalid_mechanism_is_refused(project: Project, mechanism: dict[str, Any], message: str) -> None:
+    with declaring(project, {NAME: mechanism}), pytest.raises(IoPatternsError) as raised:
+        declared(project)
+    assert message in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
 
 
-def test_what_the_source_does_not_say_of_its_programs_is_told_as_assumed(project: Project) -> None:
-    declare(project, assumed=True)
-    try:
-        assert [each.by for each in declared(project)] == ["assumed"]
-    finally:
-        declare(project)
-    assert [each.by for each in declared(project)] == ["traces"]
+def test_a_mechanism_may_be_declared_as_assumed(project: Project) -> None:
+    with declaring(project, {NAME: {**MECHANISM, "assumed": True}}):
+        assert [each.kind for each in declared(project)] == ["assumed"]
+    assert [each.kind for each in declared(project)] == ["traces"]
 
 
-def test_a_mechanism_of_traces_belongs_into_the_file_of_its_study(project: Project) -> None:
-    project.edit("config/ablations.yaml", mechanisms={NAME: MECHANISM})
-    try:
-        with pytest.raises(
-            IoPatternsError, match=r"^config/ablations\.yaml: mechanisms\..*: traces: each trace belongs to"
-        ):
-            declared(project)
-    finally:
-        project.edit("config/ablations.yaml", mechanisms=OF_ALL)
+@pytest.mark.parametrize(
+    ("file", "name", "message"),
+    [
+        ("config/ablations.yaml", NAME, r"^config/ablations\.yaml: mechanisms\..*: traces: each trace belongs to"),
+        (
+            "config/studies/kapoor.yaml",
+            "seeks",
+            r"^config/studies/kapoor\.yaml: mechanisms\.seeks: config/ablations\.yaml has",
+        ),
+    ],
+)
+def test_a_mechanism_of_traces_must_be_in_the_file_of_its_study_with_a_name_of_its_own(
+    project: Project, file: str, name: str, message: str
+) -> None:
+    with declaring(project, {name: MECHANISM}, file), pytest.raises(IoPatternsError, match=message):
+        declared(project)
 
 
-def test_a_name_of_a_mechanism_of_all_studies_is_none_for_a_study(project: Project) -> None:
-    project.edit("config/studies/kapoor.yaml", mechanisms={"seeks": MECHANISM})
-    try:
-        with pytest.raises(
-            IoPatternsError, match=r"^config/studies/kapoor\.yaml: mechanisms\.seeks: config/ablations\.yaml has"
-        ):
-            declared(project)
-    finally:
-        declare(project)
-
-
-def test_what_is_replayed_is_in_the_package() -> None:
+def test_all_replayed_traces_are_shipped() -> None:
     shipped = {str(path.relative_to(ROOT)) for path in (ROOT / "data/traces").glob("*/*.parquet")}
-    conf = config.load(ROOT)
-    found = config.replayed(conf)
+    conf = config.load_config(ROOT)
+    found = config.replayed_traces(conf)
     assert {trace for traces in found.values() for trace in traces} <= shipped
     for study in conf.studies:
-        replays = {cell.specification["replay"]["trace"] for cell in grid.expand(conf, study) if is_replay(cell)}
+        replays = {cell.specification["replay"]["trace"] for cell in grid.expand_grid(conf, study) if is_replay(cell)}
         assert replays == found[study]
 
 
@@ -148,25 +158,22 @@ def is_replay(cell: grid.Cell) -> bool:
     return "replay" in cell.specification
 
 
-def test_a_mechanism_of_a_study_that_is_not_configured_stops_nothing(project: Project) -> None:
+def test_mechanisms_of_unconfigured_studies_are_not_read(project: Project) -> None:
     path = project.root / "config/studies/mistaken.yaml"
-    path.write_text("mechanisms: {one: {traces: {a: b}}}\n", encoding="utf-8")
-    try:
+    with changing(path, b"mechanisms: {one: {traces: {a: b}}}\n"):
         assert [each.name for each in declared(project)] == [NAME]
-    finally:
-        path.unlink()
 
 
-# ---- What is measured
+# ---- Measurements
 
 
-def test_a_trace_and_its_sum_are_replaced_in_the_cells_that_replay_it_alone(project: Project) -> None:
-    conf = config.load(project.root)
+def test_a_trace_is_replaced_only_in_the_cells_that_replay_it(project: Project) -> None:
+    conf = config.load_config(project.root)
     (mechanism,) = declared(project)
-    off = mechanism.without(conf)
+    off = mechanism.switched_off_in(conf)
     assert list(off.drives) == [DRIVE]
     before, after = (
-        {cell.specification["fio"]["numjobs"]: cell for cell in grid.expand(each, "kapoor") if cell.drive == DRIVE}
+        {cell.specification["fio"]["numjobs"]: cell for cell in grid.expand_grid(each, "kapoor") if cell.drive == DRIVE}
         for each in (conf, off)
     )
     replayed = {"trace": RECORDED, "phase": "run", "depth": 1, "blocks_over_time": 24, "blocks_every_ms": 100}
@@ -177,151 +184,129 @@ def test_a_trace_and_its_sum_are_replaced_in_the_cells_that_replay_it_alone(proj
     assert (after[1], after[20]) == (before[1], before[20])
 
 
-def test_a_trace_of_a_program_that_waited_for_another_drive_is_replayed_on_that(project: Project) -> None:
-    declare(project, drive="s3500")
-    try:
+def test_a_trace_recorded_on_another_drive_is_replayed_on_that_drive(project: Project) -> None:
+    with declaring(project, {NAME: {**MECHANISM, "drive": "s3500"}}):
         (mechanism,) = declared(project)
-        off = mechanism.without(config.load(project.root))
-        assert list(off.drives) == [DRIVE]
-        assert dict(off.drives) == {DRIVE: drive_entries.read(project.root).resolved("s3500")}
-        assert WITHOUT in {cell.specification["replay"]["trace"] for cell in grid.expand(off, "kapoor")}
-    finally:
-        declare(project)
+        off = mechanism.switched_off_in(config.load_config(project.root))
+        assert dict(off.drives) == {DRIVE: drive_entries.read_drive_entries(project.root).resolved("s3500")}
+        assert WITHOUT in {cell.specification["replay"]["trace"] for cell in grid.expand_grid(off, "kapoor")}
 
 
-def test_no_drive_has_a_mechanism_whose_traces_the_configured_studies_do_not_replay(project: Project) -> None:
+def test_a_mechanism_without_replayed_traces_has_no_drives(project: Project) -> None:
     (mechanism,) = declared(project)
-    conf = config.load(project.root, {"drives": [DRIVE, "c400"], "studies": [FIXTURE_STUDY]})
-    assert not mechanism.without(conf).drives
+    conf = config.load_config(project.root, {"drives": [DRIVE, "c400"], "studies": [FIXTURE_STUDY]})
+    assert not mechanism.switched_off_in(conf).drives
 
 
 @pytest.fixture(scope="module")
 def measured(project: Project) -> Path:
-    """The folder with what was measured with nothing off, and with the mechanism off, and the record of it."""
-    folder = project.root / ablation.FOLDER
-    for name in ablation.runs(config.load(project.root)):
-        ablation_runs.run(project.root, name, {}, folder / name)
-    ablation.record(project.root, {}, folder)
+    """Measure with and without the mechanism, record the result, and return the folder."""
+    folder = project.root / ablation.ABLATION_FOLDER
+    for name in ablation.ablation_runs_by_name(config.load_config(project.root)):
+        ablation_runs.measure_without_mechanism(project.root, name, {}, folder / name)
+    ablation.record_ablation(project.root, {}, folder)
     return folder
 
 
 @pytest.mark.slow
-def test_what_is_measured_differs_in_the_cell_whose_trace_is_replaced(measured: Path) -> None:
-    tables = [pd.read_parquet(measured / name / "kapoor.parquet") for name in (ablation.NOTHING, SLUG)]
+def test_measurements_only_differ_in_the_cell_with_the_replaced_trace(measured: Path) -> None:
+    tables = [pd.read_parquet(measured / name / "kapoor.parquet") for name in (ablation.BASELINE_RUN, SLUG)]
     assert [set(table["drive"]) for table in tables] == [{DRIVE, "s3500"}, {DRIVE}]
     before, after = (table[table["drive"] == DRIVE].set_index("numjobs") for table in tables)
     columns = ["direction", "io_bytes", "total_ios", "bandwidth_bytes_per_s", "iops"]
 
-    def told(table: pd.DataFrame, jobs: int) -> list[list[Any]]:
+    def results(table: pd.DataFrame, jobs: int) -> list[list[Any]]:
         rows: list[list[Any]] = table.loc[[jobs], columns].to_numpy().tolist()
         return rows
 
-    assert [jobs for jobs in (1, 10, 20) if told(before, jobs) != told(after, jobs)] == [10]
-    # the cell of one process has replayed the same trace on the same drive
-    assert told(after, 10) == told(before, 1)
+    assert [jobs for jobs in (1, 10, 20) if results(before, jobs) != results(after, jobs)] == [10]
+    # the cell with one process replayed this trace on this drive
+    assert results(after, 10) == results(before, 1)
 
 
 @pytest.mark.slow
 def test_the_record_lists_the_drives_that_replay_the_trace(measured: Path, project: Project) -> None:
     content = yaml.safe_load((project.root / RECORD).read_text(encoding="utf-8"))
     assert content["mechanisms"] == {NAME: [DRIVE]}
-    told = ablation.load(project.root)["kapoor"]
-    assert told["mechanisms"] == [{"name": NAME, "says": MECHANISM["says"], "by": "traces"}]
-    assert told["stale"] == []
+    record = ablation.load_ablation_records(project.root)["kapoor"]
+    assert record["mechanisms"] == [{"name": NAME, "says": MECHANISM["says"], "by": "traces"}]
+    assert record["stale"] == []
 
 
 @pytest.mark.slow
-def test_records_of_other_studies_stay_as_they_are(measured: Path, project: Project) -> None:
+def test_records_of_other_studies_are_kept(measured: Path, project: Project) -> None:
     other = project.root / "data/ablation/tiny.yaml"
     other.write_text("as it was", encoding="utf-8")
     before = (project.root / RECORD).read_bytes()
-    assert ablation.record(project.root, {}, measured).splitlines()[-1] == f"{RECORD}: written"
+    assert ablation.record_ablation(project.root, {}, measured).splitlines()[-1] == f"{RECORD}: written"
     assert (project.root / RECORD).read_bytes() == before
     assert other.read_text(encoding="utf-8") == "as it was"
 
 
-# ---- When it is made anew
+# ---- Stale records
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trace", [RECORDED, WITHOUT, "data/traces/kapoor/zombies-small-20.parquet"])
-def test_a_record_is_stale_once_a_trace_was_recorded_anew(measured: Path, project: Project, trace: str) -> None:
+@pytest.mark.parametrize(
+    ("trace", "stale"),
+    [
+        *((trace, ["traces"]) for trace in (RECORDED, WITHOUT, "data/traces/kapoor/zombies-small-20.parquet")),
+        ("data/traces/kapoor/mix.parquet", []),  # not replayed by the two experiments
+    ],
+)
+def test_a_record_is_stale_after_a_change_of_a_replayed_trace(
+    measured: Path, project: Project, trace: str, stale: list[str]
+) -> None:
     path = project.root / trace
-    before = path.read_bytes()
-    path.write_bytes(before + b"x")
-    try:
-        assert ablation.load(project.root)["kapoor"]["stale"] == ["traces"]
-    finally:
-        path.write_bytes(before)
+    with changing(path, path.read_bytes() + b"x"):
+        assert ablation.load_ablation_records(project.root)["kapoor"]["stale"] == stale
 
 
 @pytest.mark.slow
-def test_a_record_is_stale_once_a_drive_has_other_settings(measured: Path, project: Project) -> None:
+def test_a_record_is_stale_after_a_change_of_a_drive(measured: Path, project: Project) -> None:
     path = project.root / "config/studies/kapoor.yaml"
-    before = path.read_text(encoding="utf-8")
-    path.write_text(before.replace("ftl.over_provisioning: 7", "ftl.over_provisioning: 6"), encoding="utf-8")
-    try:
-        assert ablation.load(project.root)["kapoor"]["stale"] == ["config/studies/kapoor.yaml", f"drive {DRIVE}"]
-    finally:
-        path.write_text(before, encoding="utf-8")
+    changed = path.read_bytes().replace(b"ftl.over_provisioning: 7", b"ftl.over_provisioning: 6")
+    with changing(path, changed):
+        stale = ablation.load_ablation_records(project.root)["kapoor"]["stale"]
+    assert stale == ["config/studies/kapoor.yaml", f"drive {DRIVE}"]
 
 
-@pytest.mark.slow
-def test_a_record_is_not_stale_for_a_trace_that_nothing_replays(measured: Path, project: Project) -> None:
-    path = project.root / "data/traces/kapoor/mix.parquet"
-    before = path.read_bytes()
-    path.write_bytes(before + b"x")
-    try:
-        assert ablation.load(project.root)["kapoor"]["stale"] == []
-    finally:
-        path.write_bytes(before)
-
-
-def test_the_runs_of_an_ablation_and_the_scorecard_rest_on_the_traces(project: Project) -> None:
-    conf = config.load(project.root)
+def test_the_traces_are_inputs_of_the_ablation_and_of_the_scorecard(project: Project) -> None:
+    conf = config.load_config(project.root)
     names = ("scale-fsync-0", "scale-fsync-10", "zombies-small-1", "zombies-small-10", "zombies-small-20")
     traces = [f"data/traces/kapoor/{name}.parquet" for name in names]
-    assert ablation.trace_files(conf) == traces
+    assert ablation.ablation_trace_files(conf) == traces
     record = project.root / RECORD
-    before = record.read_bytes() if record.exists() else None
     record.parent.mkdir(exist_ok=True)
-    record.write_text("", encoding="utf-8")
-    try:
-        assert ablation.files_of(conf) == [ablation.DECLARED, "config/studies/kapoor.yaml", RECORD, *traces]
-    finally:
-        record.unlink()
-        if before is not None:
-            record.write_bytes(before)
+    with changing(record, b""):
+        files_read = [ablation.MECHANISMS_FILE, "config/studies/kapoor.yaml", RECORD, *traces]
+        assert ablation.ablation_input_files(conf) == files_read
 
 
-def test_a_trace_that_takes_the_place_of_another_is_one_of_them(project: Project) -> None:
-    other = "data/traces/kapoor/mix.parquet"  # which no experiment left here replays
-    declare(project, traces={RECORDED: other})
-    try:
-        assert other in ablation.trace_files(config.load(project.root))
-    finally:
-        declare(project)
+def test_a_replacement_trace_is_an_input(project: Project) -> None:
+    other = "data/traces/kapoor/mix.parquet"  # not replayed by the two experiments
+    with declaring(project, {NAME: {**MECHANISM, "traces": {RECORDED: other}}}):
+        assert other in ablation.ablation_trace_files(config.load_config(project.root))
 
 
-# ---- What it says of a claim
+# ---- Claims
 
 
 @pytest.mark.slow
-def test_a_claim_that_falls_without_a_mechanism_of_the_kernel_is_not_built_in_for_that(tmp_path: Path) -> None:
-    root = lay_out_recorded(tmp_path, ["kapoor"])
+def test_mechanisms_of_the_kernel_do_not_make_a_claim_built_in(tmp_path: Path) -> None:
+    root = copy_recorded_results(tmp_path, ["kapoor"])
     card = json.loads((root / "results/scorecard.json").read_text(encoding="utf-8"))["studies"]["kapoor"]
     claims = [each for each in card["claims"] if each["drive"] is None]
     claim = next(
         each["id"] for each in claims if each["class"] == "independent" and each["status"] in {"reproduced", "within"}
     )
-    models = {name: drive["model"] for name, drive in config.load(ROOT).drives.items() if kinds.is_simulated(drive)}
 
     def class_of(by: str) -> str:
-        told = {"mechanisms": [{"name": NAME, "says": "", "by": by}], "flips": {claim: [NAME]}, "stale": []}
-        judged = scorecard.judge(root, "kapoor", models=models, ablation=told)
+        record = {"mechanisms": [{"name": NAME, "says": "", "by": by}], "flips": {claim: [NAME]}, "stale": []}
+        judged = scorecard.judge_study(root, "kapoor", ablation=record)
         return next(str(each["class"]) for each in judged["claims"] if each["id"] == claim)
 
     assert class_of("traces") == "independent"
     assert class_of("source") == "independent"
-    assert class_of("set") == "built in"
-    assert class_of("assumed") == "built in"
+    assert class_of("set") == "built into the model"
+    assert class_of("assumed") == "built into the model"

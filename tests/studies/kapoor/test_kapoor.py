@@ -1,4 +1,4 @@
-"""Replays of traces made up for these tests, and what was copied from Kapoor's paper."""
+"""Replays of made-up traces, Kapoor's jobs and figures, and the transcription of the paper."""
 
 import io
 import itertools
@@ -17,14 +17,14 @@ import pandas as pd
 import pytest
 import yaml
 from PIL import Image, ImageSequence
-from support import ROOT, recorded_file
+from recorded import Recorded
+from support import ROOT
 
 from iopatterns import twin
 from iopatterns.analysis import published, replays
 from iopatterns.base import files, schedulers, yaml_schema
-from iopatterns.base.units import size_bytes
+from iopatterns.base.units import parse_size
 from iopatterns.measuring import replays as replaying
-from iopatterns.study import Study
 from iopatterns.twin import traces
 from iopatterns.twin.traces import parquet
 from iopatterns.workflow import capture
@@ -32,54 +32,57 @@ from iopatterns.workflow import capture
 READ, WRITE = traces.OPERATIONS["read"], traces.OPERATIONS["write"]
 FOLDER = ROOT / "data/published/kapoor"
 WORKLOADS = ROOT / "data/workloads/kapoor"
+KAPOOR = Recorded("kapoor")
 CONTENT = yaml.safe_load((FOLDER / "claims.yaml").read_text(encoding="utf-8"))
 
 
 def recorded(path: Path, operations: list[int], offsets: list[int], size: int, first: int) -> dict[str, str]:
-    """Write a made-up trace, a request a millisecond: up to the ``first`` one it prepares, then it runs."""
+    """Write a made-up trace with a request per millisecond, whose phase run begins at request `first`."""
     count = len(operations)
     trace = pd.DataFrame({"operation": operations, "offset_bytes": offsets, "size_bytes": size})
     trace = trace.astype({"operation": "uint8", "offset_bytes": "uint64", "size_bytes": "uint64"})
     trace["arrival_ns"] = np.arange(count, dtype="int64") * 10**6
     phases_ns = {"prepare": 0, "run": first * 10**6, "end": (count + 500) * 10**6}
-    parquet.write(path, [trace], "made up", phases_ns)
+    parquet.write_requests(path, [trace], "made up", phases_ns)
     return {"trace": path.name, "phase": "run", "sha256": files.sha256(path)}
 
 
 def replayed(
     tmp_path: Path, operations: list[int], offsets: list[int], size: int, *overridden: str, first: int = 0
 ) -> dict[str, float]:
-    """Return the measures of what runs of such a trace on the model."""
+    """Return the results of the phase run of such a trace on the model."""
     path = tmp_path / "trace.parquet"
     asked = recorded(path, operations, offsets, size, first)
-    content, _ = replaying.measure(twin.load("wiscsim").overridden(list(overridden)), path, asked)  # type: ignore[arg-type]
-    return replays.measures(json.loads(json.dumps(content)))
+    content, _ = replaying.replay_phase(twin.load_model("wiscsim").overridden(list(overridden)), path, asked)  # type: ignore[arg-type]
+    return replays.replay_results(json.loads(json.dumps(content)))
 
 
 SMALL = ("capacity.size=128 MiB", "ftl.over_provisioning=1", "page_mapping.gc_reserve=13")
 MAP = ("capacity.size=256 MiB", "page_mapping.gc_reserve=16")
 
 
-def test_a_phase_alone_is_told_and_what_was_before_is_not(tmp_path: Path) -> None:
+def test_only_the_requested_phase_is_measured(tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
     asked = recorded(path, [WRITE] * 8 + [READ] * 4, [number * 2**15 for number in range(12)], 2**15, 8)
-    content, totals = replaying.measure(twin.load("wiscsim"), path, asked)  # type: ignore[arg-type]
+    content, totals = replaying.replay_phase(twin.load_model("wiscsim"), path, asked)  # type: ignore[arg-type]
     assert {name: each["count"] for name, each in content["requests"].items()} == {"read": 4}
     assert (totals["write_commands"], content["counters"]["write_commands"]) == (8, 0)
     assert content["counters"]["read_commands"] == 4
     assert 3e6 < content["duration_ns"] < 4e6
-    assert content["depth"]["events"] == [4, 4]  # each goes to an idle drive
+    assert content["depth"]["events"] == [4, 4]  # each request is sent to an idle drive
 
 
-@pytest.mark.parametrize(("change", "told"), [({"phase": "walk"}, "no phase 'walk'"), ({"sha256": "0"}, "has changed")])
-def test_a_trace_that_is_not_as_planned_is_refused(change: dict[str, str], told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "message"), [({"phase": "walk"}, "no phase 'walk'"), ({"sha256": "0"}, "has changed")]
+)
+def test_a_changed_trace_or_unknown_phase_is_refused(change: dict[str, str], message: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
     asked = recorded(path, [WRITE], [0], 4096, 0) | change
-    with pytest.raises(replaying.ReplayError, match=told):
-        replaying.measure(twin.load("wiscsim"), path, asked)  # type: ignore[arg-type]
+    with pytest.raises(replaying.ReplayError, match=message):
+        replaying.replay_phase(twin.load_model("wiscsim"), path, asked)  # type: ignore[arg-type]
 
 
-def test_quartiles_count_each_event_once() -> None:
+def test_replay_results_are_computed_from_the_raw_file() -> None:
     content = {
         "requests": {
             "write": {"largest_bytes": 40960, "median_bytes": 4096.0, "bytes": 3 * 2**20},
@@ -91,14 +94,10 @@ def test_quartiles_count_each_event_once() -> None:
                      for what in ("hits", "misses")} | {"write_bytes": 16, "page_programs": 12},
         "blocks": {"block_bytes": 4, "capacity_bytes": 16, "by_valid_pages": [7, 1, 2]},
     }  # fmt: skip
-    found = replays.measures(content)
+    found = replays.replay_results(content)
     assert (found["duration_s"], found["largest_write_kib"], found["miss_ratio"]) == (0.5, 40, 1)
-    assert (found["depth_median"], found["depth_third_quartile"], found["depth_largest"], found["drained"]) == (
-        0,
-        1,
-        4,
-        3,
-    )
+    depths = [found[f"depth_{name}"] for name in ("median", "third_quartile", "largest")]
+    assert [*depths, found["drained"]] == [0, 1, 4, 3]  # each event counts once
     assert (found["written_mib"], found["flushes"]) == (3, 2)
     assert found["write_amplification"] == 1.5  # twelve pages of two bytes for sixteen bytes
     assert (found["occupied"], found["area"]) == (0.75, 0.625)
@@ -106,14 +105,14 @@ def test_quartiles_count_each_event_once() -> None:
     assert list(replays.zombie_curve(content["blocks"])["valid_ratio"]) == [1, 1, 0.5]  # type: ignore[arg-type]
 
 
-def test_a_drive_that_is_written_once_in_order_has_no_zombies(tmp_path: Path) -> None:
+def test_a_drive_written_once_in_order_has_no_zombies(tmp_path: Path) -> None:
     once = [number * 2**17 for number in range(512)]
     found = replayed(tmp_path, [WRITE] * 512, once, 2**17, *SMALL)
     assert found["zombies"] == 0
     assert found["area"] == found["occupied"] == 0.5
 
 
-def test_a_drive_that_writes_less_than_a_page_at_a_time_amplifies(tmp_path: Path) -> None:
+def test_writes_of_less_than_a_page_are_amplified(tmp_path: Path) -> None:
     pages = [number * 2**15 for number in range(256)]
     whole = replayed(tmp_path, [WRITE] * 256, pages, 2048, *SMALL)
     halves = replayed(tmp_path, [WRITE] * 256, pages, 1024, *SMALL)
@@ -121,7 +120,7 @@ def test_a_drive_that_writes_less_than_a_page_at_a_time_amplifies(tmp_path: Path
     assert halves["write_amplification"] == pytest.approx(2)
 
 
-def test_what_is_overwritten_here_and_there_leaves_zombies(tmp_path: Path) -> None:
+def test_scattered_overwrites_leave_zombies(tmp_path: Path) -> None:
     once = [number * 2**15 for number in range(1024)]
     chosen = [number for number in once if number // 2**15 * 40_503 % 7 == 0]
     found = replayed(tmp_path, [WRITE] * (1024 + len(chosen)), once + chosen, 2**15, *SMALL)
@@ -129,7 +128,7 @@ def test_what_is_overwritten_here_and_there_leaves_zombies(tmp_path: Path) -> No
     assert found["zombies"] > 0.5
 
 
-def test_a_map_cache_that_covers_less_misses_more_and_none_that_covers_all(tmp_path: Path) -> None:
+def test_a_smaller_map_cache_misses_more_and_a_complete_one_never(tmp_path: Path) -> None:
     written = [number * 2**15 for number in range(2**13)]
     read = [number * 40_503 % 2**13 * 2**15 for number in range(4096)]
     ratios = [
@@ -142,40 +141,44 @@ def test_a_map_cache_that_covers_less_misses_more_and_none_that_covers_all(tmp_p
     assert 1 >= ratios[0] > ratios[1] > ratios[2] == 0
 
 
-# ---- What was copied from the paper
+# ---- Transcription of the paper
 
 
-def test_at_least_twenty_claims_with_a_name_of_their_own_fit_the_schema() -> None:
-    values = published.load(FOLDER)
+def test_there_are_at_least_twenty_valid_claims_with_unique_ids() -> None:
+    values = published.load_values(FOLDER)
     names = [claim["id"] for claim in CONTENT["claims"]]
     assert len(set(names)) == len(names) >= 20
-    yaml_schema.check("claims.yaml", CONTENT, yaml_schema.read_yaml(ROOT, "workflow/schemas/claims.schema.yaml"))
+    yaml_schema.require_valid(
+        "claims.yaml", CONTENT, yaml_schema.read_yaml(ROOT, "workflow/schemas/claims.schema.yaml")
+    )
     known = {*names, *values["id"]}
     for each in CONTENT["contradictions"]:
         assert set(each["between"]) <= known
 
 
-def test_every_drive_of_the_values_is_one_of_the_study() -> None:
+def test_all_drives_of_the_values_are_in_the_study() -> None:
     drives = yaml_schema.read_yaml(ROOT, "config/studies/kapoor.yaml")["twins"]
-    keys = set(published.load(FOLDER)["drive_key"]) - {""}
-    assert keys <= set(published.load_drives(FOLDER)["drive_key"]) <= set(drives)
-    coverages = published.load(FOLDER).query("quantity == 'coverage of the map cache'")["value"]
+    keys = set(published.load_values(FOLDER)["drive_key"]) - {""}
+    assert keys <= set(published.load_source_drives(FOLDER)["drive_key"]) <= set(drives)
+    coverages = published.load_values(FOLDER).query("quantity == 'coverage of the map cache'")["value"]
     settings = [drive["set"] for name, drive in drives.items() if name.startswith("kapoor-256m-map-")]
     of_drives = [100 * each["page_mapping.map_cache_coverage"] for each in settings]
     assert sorted(of_drives) == pytest.approx(sorted(coverages))
     for each in settings:
-        assert twin.load("wiscsim").overridden([f"{key}={value}" for key, value in each.items()]).size_bytes == 2**28
+        assert (
+            twin.load_model("wiscsim").overridden([f"{key}={value}" for key, value in each.items()]).size_bytes == 2**28
+        )
 
 
-def test_sums_that_the_contradictions_tell_are_those_of_the_tables() -> None:
-    values = published.load(FOLDER).set_index("id")["value"]
+def test_contradictions_give_the_products_of_the_tables() -> None:
+    values = published.load_values(FOLDER).set_index("id")["value"]
     said = next(each["says"] for each in CONTENT["contradictions"] if each["id"] == "bytes-written")
     for table in (2, 3):
         for threads in (1, 10, 20):
             row = f"table{table}-{threads}-threads"
             duration_s = values[f"{row}-duration"]
             written = duration_s * values[f"{row}-bandwidth"]
-            # as whole as the two decimals of the bandwidth tell
+            # whole, within the precision of the bandwidth's two decimals
             assert written == pytest.approx(round(written), abs=0.01 * duration_s), (row, written)
             assert re.search(rf"\b{written:.0f}\b", said), (row, written)
 
@@ -187,14 +190,14 @@ SETTINGS = {"CHUNK": "1k", "READS": "64", "THREADS": "1", "FILES": "12", "LOGS":
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda path: path.stem)
-def test_fio_takes_each_job(job: Path) -> None:
+def test_fio_accepts_each_job(job: Path) -> None:
     done = subprocess.run(
         ["fio", "--parse-only", job], env=os.environ | SETTINGS, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_random_read_may_begin_at_any_byte_as_in_the_pseudo_code(tmp_path: Path) -> None:
+def test_random_reads_begin_at_any_byte_as_in_the_pseudo_code(tmp_path: Path) -> None:
     text = (WORKLOADS / "locality-random.fio").read_text().replace("filesize=2m", "filesize=64k")
     (tmp_path / "job.fio").write_text(text)
     log = tmp_path / "io.log"
@@ -202,7 +205,7 @@ def test_a_random_read_may_begin_at_any_byte_as_in_the_pseudo_code(tmp_path: Pat
     subprocess.run(command, cwd=tmp_path, env=os.environ | SETTINGS, capture_output=True, check=True)
     table = pd.concat(list(traces.read_pieces(log)))
     assert len(table) == 20 * 64
-    # of each file as many reads as it has chunks, a file after the other
+    # one file after the other, with a read per chunk of the file
     names = [word for line in log.read_text().splitlines() if " read " in line for word in line.split() if "f." in word]
     assert [len(list(run)) for _, run in itertools.groupby(names)] == [64] * 20
     assert set(table["size_bytes"]) == {1024}
@@ -210,10 +213,10 @@ def test_a_random_read_may_begin_at_any_byte_as_in_the_pseudo_code(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("order", "chunk"), [("in-order", 524288), ("at-random", 1024)])
-def test_each_thread_creates_its_files_and_then_overwrites_them(tmp_path: Path, order: str, chunk: int) -> None:
+def test_each_thread_creates_and_then_overwrites_its_files(tmp_path: Path, order: str, chunk: int) -> None:
     jobs = tmp_path / "jobs"
     shutil.copytree(WORKLOADS, jobs)
-    # twelve thousand calls of fsync() are for a guest, not for the drive of this machine
+    # without twelve thousand calls of fsync(), which the drive of this machine should not get
     settings = {"THREADS": "20", "CHUNK": str(chunk), "JOBS": str(jobs)} | (
         {} if order == "in-order" else {"FSYNC": "0"}
     )
@@ -225,7 +228,7 @@ def test_each_thread_creates_its_files_and_then_overwrites_them(tmp_path: Path, 
     assert len({*map(tuple, logs)}) == 20
     for thread, log in enumerate(logs):
         of_files = [line.split() for line in log[1:]]
-        # after every ten requests that overwrite, of which a thread has two for each of its six files
+        # after every ten overwriting requests; a thread has two for each of its six files
         synced = [index for index, (_, does, *_) in enumerate(of_files) if does == "sync"]
         assert [sum(map(is_write, of_files[:index])) for index in synced] == ([22] if order == "in-order" else [])
         writes = [(name, int(offset)) for name, does, offset, *_ in filter(is_write, of_files)]
@@ -238,7 +241,7 @@ def test_each_thread_creates_its_files_and_then_overwrites_them(tmp_path: Path, 
             assert overwritten == in_order
         else:
             assert all(0 <= offset <= 2**20 - chunk for offset in offsets)
-            # at any byte, about as many in each quarter of a file, and of some kilobytes none
+            # at any byte, evenly over a file, and some chunks never
             assert len({offset % chunk for offset in offsets}) > 900
             assert min(np.histogram(offsets, 4)[0]) > 0.9 * len(offsets) / 4
             begun = {(name, offset // chunk) for name, offset in overwritten}
@@ -249,7 +252,7 @@ def is_write(line: Sequence[str]) -> bool:
     return line[1] == "write"
 
 
-def test_what_fails_for_another_reason_than_a_full_file_system_stops_a_recording(tmp_path: Path) -> None:
+def test_errors_other_than_a_full_file_system_stop_a_recording(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs"
     shutil.copytree(WORKLOADS, jobs)
     (tmp_path / "f.0.0").mkdir()
@@ -260,8 +263,8 @@ def test_what_fails_for_another_reason_than_a_full_file_system_stops_a_recording
     assert "f.0.0" in done.stdout
 
 
-def test_the_file_system_of_section_3_3_has_room_for_what_one_thread_wrote_in_the_source(tmp_path: Path) -> None:
-    recordings = {each.name: each for each in capture.recordings(ROOT, "kapoor")}
+def test_the_file_system_of_section_3_3_limits_the_writes_of_one_thread(tmp_path: Path) -> None:
+    recordings = {each.name: each for each in capture.load_recordings(ROOT, "kapoor")}
     options = recordings["zombies-large-1"].options
     image = tmp_path / "image"
     with image.open("wb") as file:
@@ -273,23 +276,23 @@ def test_the_file_system_of_section_3_3_has_room_for_what_one_thread_wrote_in_th
         capture_output=True,
         check=True,
     )
-    told = subprocess.run(
+    header = subprocess.run(
         ["dumpe2fs", "-h", image], env=os.environ | path, capture_output=True, text=True, check=True
     ).stdout
-    free_mib = int(re.search(r"Free blocks:\s+(\d+)", told)[1]) * 4096 / 2**20  # type: ignore[index]
-    values = published.load(FOLDER).set_index("id")["value"]
+    free_mib = int(re.search(r"Free blocks:\s+(\d+)", header)[1]) * 4096 / 2**20  # type: ignore[index]
+    values = published.load_values(FOLDER).set_index("id")["value"]
     for table in (2, 3):
         row = f"table{table}-1-threads"
         written_mib = values[f"{row}-duration"] * values[f"{row}-bandwidth"]
         assert written_mib == pytest.approx(free_mib, abs=1)
-        # so that 120 files of 1 MiB do not fit, and the only thread ends before it overwrites
+        # 120 files of 1 MiB do not fit, and the only thread ends before it overwrites
         shipped = ROOT / f"data/traces/kapoor/zombies-{'large' if table == 2 else 'small'}-1.parquet"
         trace = pd.read_parquet(shipped)
-        of_run = trace[(trace["operation"] == "write") & (trace["time_ns"] >= parquet.phases(shipped)["run"])]
+        of_run = trace[(trace["operation"] == "write") & (trace["time_ns"] >= parquet.read_phases(shipped)["run"])]
         assert 0.9 * free_mib < of_run["size_bytes"].sum() / 2**20 < free_mib
 
 
-def test_the_same_thirty_files_are_deleted_each_time(tmp_path: Path) -> None:
+def test_deletion_at_random_is_deterministic(tmp_path: Path) -> None:
     left = []
     for name in ("one", "two"):
         folder = tmp_path / name
@@ -302,83 +305,83 @@ def test_the_same_thirty_files_are_deleted_each_time(tmp_path: Path) -> None:
     assert len(left[0]) == 90
 
 
-def test_the_blocks_are_told_at_as_many_times_as_are_asked_for(tmp_path: Path) -> None:
+def test_the_requested_number_of_snapshots_is_recorded(tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
     asked = recorded(path, [WRITE] * 12, [number * 2**17 for number in range(12)], 2**17, 4)
-    model = twin.load("wiscsim").overridden(list(SMALL))
-    plain, _ = replaying.measure(model, path, asked)  # type: ignore[arg-type]
-    content, _ = replaying.measure(model, path, {**asked, "blocks_over_time": 5})  # type: ignore[typeddict-item]
+    model = twin.load_model("wiscsim").overridden(list(SMALL))
+    plain, _ = replaying.replay_phase(model, path, asked)  # type: ignore[arg-type]
+    content, _ = replaying.replay_phase(model, path, {**asked, "blocks_over_time": 5})  # type: ignore[typeddict-item]
     over_time = content.pop("blocks_over_time")
     assert [each["at_ns"] for each in over_time] == [content["duration_ns"] * part // 5 for part in range(1, 6)]
     valid = [np.dot(each["by_valid_pages"], np.arange(65)) for each in over_time]
     assert valid == sorted(valid)
-    assert valid[0] > 4 * 64  # what was written before the phase
+    assert valid[0] > 4 * 64  # written before the phase
     assert over_time[-1]["by_valid_pages"] == plain["blocks"]["by_valid_pages"]
     assert content.pop("replay") == {**plain.pop("replay"), "blocks_over_time": 5}
     assert content == plain
 
 
 def in_closed_loop(path: Path, depth: int, *overridden: str, pause_ns: int = 0, over_time: int = 2) -> dict[str, Any]:
-    """Replay some reads of what was written with so many outstanding; there is a pause in the midst of them."""
+    """Replay reads of written data in a closed loop with `depth` requests outstanding; the trace contains a pause."""
     count, written = 48, 16
     trace = pd.DataFrame({"operation": [WRITE] * written + [READ] * (count - written), "size_bytes": 2**17})
     trace["offset_bytes"] = np.arange(count) % written * 2**17
     trace = trace.astype({"operation": "uint8", "offset_bytes": "uint64", "size_bytes": "uint64"})
-    # nearly all at once, so that in an open loop they would wait for one another
+    # nearly all at once, so that they would wait for each other in an open loop
     trace["arrival_ns"] = np.arange(count, dtype="int64") * 1000
     trace.loc[count - 8 :, "arrival_ns"] += pause_ns
-    parquet.write(path, [trace], "made up", {"prepare": 0, "run": written * 1000, "end": 10**9 + pause_ns})
+    parquet.write_requests(path, [trace], "made up", {"prepare": 0, "run": written * 1000, "end": 10**9 + pause_ns})
     asked = {"trace": path.name, "phase": "run", "sha256": files.sha256(path), "depth": depth}
-    model = twin.load("wiscsim").overridden(list(overridden))
-    return replaying.measure(model, path, {**asked, "blocks_over_time": over_time})[0]  # type: ignore[typeddict-item]
+    model = twin.load_model("wiscsim").overridden(list(overridden))
+    return replaying.replay_phase(model, path, {**asked, "blocks_over_time": over_time})[0]  # type: ignore[typeddict-item]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
-def test_in_a_closed_loop_no_more_requests_are_outstanding_than_were_asked_for(tmp_path: Path, depth: int) -> None:
+def test_a_closed_loop_keeps_the_requested_depth(tmp_path: Path, depth: int) -> None:
     content = in_closed_loop(tmp_path / "trace.parquet", depth)
     assert len(content["depth"]["events"]) - 1 == max(content["depth"]["most"]) == depth
     assert content["replay"]["depth"] == depth
     assert content["requests"]["read"]["count"] == content["counters"]["read_commands"] == 32
     assert (content["counters"]["write_commands"], content["counters"]["flush_commands"]) == (0, 0)
-    # at the end all that was written is valid
+    # at the end all written data are valid
     for blocks in (content["blocks"], *content["blocks_over_time"]):
         assert np.dot(blocks["by_valid_pages"], np.arange(65)) == 16 * 64
     assert content["blocks_over_time"][-1]["at_ns"] == content["duration_ns"]
 
 
-def test_blocks_looked_at_now_and_then_are_those_of_the_last_time_before_the_end(tmp_path: Path) -> None:
+def test_periodic_snapshots_end_before_the_end_of_the_replay(tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
     asked = recorded(path, [WRITE] * 12, [number * 2**17 for number in range(12)], 2**17, 4)  # one a millisecond
-    model = twin.load("wiscsim").overridden(list(SMALL))
+    model = twin.load_model("wiscsim").overridden(list(SMALL))
     valid = []
     for every_ms in (1, 4, 8, 100):
-        content, _ = replaying.measure(model, path, {**asked, "blocks_every_ms": every_ms})  # type: ignore[typeddict-item]
+        content, _ = replaying.replay_phase(model, path, {**asked, "blocks_every_ms": every_ms})  # type: ignore[typeddict-item]
         assert content["replay"]["blocks_every_ms"] == every_ms
         valid.append(np.dot(content["blocks"]["by_valid_pages"], np.arange(65)) / 64)
-    # a write takes 0.8 ms: those before the time are over, and the one of that time is not; of the last, at 0, none is
+    # a write takes 0.8 ms: at a snapshot all earlier writes are complete, and the write that begins then is not
     assert valid == [11, 8, 8, 0]
-    end, _ = replaying.measure(model, path, asked)  # type: ignore[arg-type]
+    end, _ = replaying.replay_phase(model, path, asked)  # type: ignore[arg-type]
     assert np.dot(end["blocks"]["by_valid_pages"], np.arange(65)) / 64 == 12
 
 
-def test_in_a_closed_loop_pauses_of_a_trace_take_no_time(tmp_path: Path) -> None:
+def test_a_closed_loop_ignores_pauses_of_the_trace(tmp_path: Path) -> None:
     without, with_pause = (in_closed_loop(tmp_path / f"{ns}.parquet", 1, pause_ns=ns) for ns in (0, 10**8))
     for content in (without, with_pause):
-        del content["replay"]  # whose sum of the trace differs
+        del content["replay"]  # its checksum of the trace differs
     assert without == with_pause
-    # each request begins as the one before it is over
+    # each request begins when the previous one is complete
     assert without["duration_ns"] == pytest.approx(32 * without["requests"]["read"]["latency_mean_ns"])
 
 
-def test_a_closed_loop_gives_the_same_each_time_and_more_at_once_take_less_time(tmp_path: Path) -> None:
+def test_a_closed_loop_is_deterministic_and_faster_with_more_requests(tmp_path: Path) -> None:
     one, again, four = (in_closed_loop(tmp_path / "trace.parquet", depth, over_time=3) for depth in (1, 1, 4))
     assert one == again
     assert four["duration_ns"] < one["duration_ns"]
     slots = in_closed_loop(tmp_path / "trace.parquet", 4, "link.queue_slots=1", over_time=3)
-    assert slots["duration_ns"] == one["duration_ns"]  # the drive takes one of them at a time
+    assert slots["duration_ns"] == one["duration_ns"]  # the drive accepts one request at a time
 
 
-def test_a_closed_loop_on_a_drive_whose_host_takes_time_tells_what_its_thread_waited(tmp_path: Path) -> None:
+def test_latencies_in_a_closed_loop_include_the_time_of_the_host(tmp_path: Path) -> None:
     costs = ("host.submit_time=3 us", "host.reap_time=2 us", "host.wakeup_time=4 us")
     quick, slow = in_closed_loop(tmp_path / "trace.parquet", 1), in_closed_loop(tmp_path / "trace.parquet", 1, *costs)
     assert slow["duration_ns"] - quick["duration_ns"] == 32 * 9000
@@ -387,7 +390,7 @@ def test_a_closed_loop_on_a_drive_whose_host_takes_time_tells_what_its_thread_wa
 
 
 def zombies(times: int) -> pd.DataFrame:
-    """Return made-up replays of the two workloads by 1, 10 and 20 threads, with fewer valid pages from time to time."""
+    """Return made-up replays of both workloads by 1, 10 and 20 threads, with fewer valid pages in later snapshots."""
     rows = []
     for experiment, threads in itertools.product(("zombies-large", "zombies-small"), (1, 10, 20)):
         over_time = [{"at_ns": time, "by_valid_pages": [0, threads, 90 - time]} for time in range(times)]
@@ -396,64 +399,55 @@ def zombies(times: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_zombie_curves_over_time_are_a_frame_each_and_the_same_bytes_each_time() -> None:
-    replays_of = zombies(6)
-    animation = kapoor.zombie_animation(replays_of)
-    assert kapoor.times(replays_of) == 6
+def test_the_animation_has_a_frame_per_snapshot_and_is_deterministic() -> None:
+    rows = zombies(6)
+    animation = kapoor.zombie_animation(rows)
+    assert kapoor.snapshot_count(rows) == 6
     with Image.open(io.BytesIO(animation)) as image:
         assert len([*ImageSequence.Iterator(image)]) == 6
         assert image.info["loop"] == 0
-    assert kapoor.zombie_animation(replays_of) == animation
+    assert kapoor.zombie_animation(rows) == animation
 
 
-def test_four_times_stand_side_by_side_and_the_last_of_them_is_the_end() -> None:
+def test_four_snapshots_are_drawn_side_by_side_up_to_the_end() -> None:
     figure = kapoor.zombie_times_figure(zombies(8))
     titles = [axes.get_title(loc="left").splitlines()[-1] for axes in figure.axes]
     assert titles == [f"after {share} % of the time" for share in (25, 50, 75, 100)] * 2
     assert all(len(axes.lines) == 3 for axes in figure.axes)
 
 
-def test_replays_whose_blocks_are_known_at_the_end_alone_have_no_animation() -> None:
-    assert kapoor.times(zombies(4).assign(blocks_over_time=None)) == 0
-    assert kapoor.times(zombies(4).iloc[:0]) == 0
+def test_replays_without_snapshots_are_recognised() -> None:
+    assert kapoor.snapshot_count(zombies(4).assign(blocks_over_time=None)) == 0
+    assert kapoor.snapshot_count(zombies(4).iloc[:0]) == 0
 
 
-def recorded_study() -> Study:
-    return Study.load(
-        measurements=recorded_file("kapoor", "parquet"),
-        tuning=recorded_file("kapoor", "tuning.json"),
-        published=FOLDER,
-        twins=ROOT / "data/twins",
-    )
-
-
-def test_what_breaking_a_rule_costs_is_told_of_each_drive() -> None:
-    table = kapoor.rule_table(recorded_study()).data
+def test_the_rule_table_has_the_cost_of_breaking_each_rule_on_each_drive() -> None:
+    table = kapoor.rule_table(KAPOOR.study()).data
     assert list(table["rule"].unique()) == ["Request scale", "Locality", "Grouping by death time"]
     assert set(table["drive"]) == {"s3500", "kapoor-256m-map-50", "kapoor-128m", "nvme", "nvme-little-map"}
     assert np.allclose(table["cost"], table["breaks_s"] / table["follows_s"])
     of_map = table[table["rule"] == "Locality"].set_index("drive")["breaks"]
-    assert of_map["nvme"] == 0  # its whole map is in memory
+    assert of_map["nvme"] == 0  # its complete map is in memory
     assert of_map["nvme-little-map"] > 0
 
 
 @pytest.mark.parametrize("claim", ["largest-random-miss-ratio", "largest-sequential-miss-ratio"])
-def test_a_claim_about_a_largest_miss_ratio_is_held_against_the_largest(claim: str) -> None:
+def test_claims_about_largest_miss_ratios_check_the_largest(claim: str) -> None:
     check = next(each["check"] for each in CONTENT["claims"] if each["id"] == claim)
-    at = check["mean"]
-    ratios = recorded_study().summary("locality", of="miss ratio")
-    ratios = ratios[ratios["rw"] == at["rw"]]
+    levels = check["mean"]
+    ratios = KAPOOR.study().summary("locality", of="miss ratio")
+    ratios = ratios[ratios["rw"] == levels["rw"]]
     largest = ratios.loc[ratios["mean"].idxmax()]
-    assert (largest["drive"], largest["bs_bytes"]) == (at["drive"], size_bytes(at["bs"]))
+    assert (largest["drive"], largest["bs_bytes"]) == (levels["drive"], parse_size(levels["bs"]))
 
 
-def test_each_scheduler_of_the_kernel_stands_beside_the_models_that_does_the_same() -> None:
-    assert kapoor.MODELLED.keys() == set(schedulers.TODAY)
-    found = kapoor.schedulers(recorded_study())
+def test_each_scheduler_of_the_kernel_is_compared_with_its_counterpart() -> None:
+    assert kapoor.MODELLED.keys() == set(schedulers.MODERN_SCHEDULERS)
+    found = kapoor.compare_schedulers(KAPOOR.study())
     assert len(found) == 2 * 3 * 4
     assert set(zip(found["scheduler"], found["modelled"], strict=True)) == set(kapoor.MODELLED.items())
-    # without a scheduler both only pass on what is asked
+    # without a scheduler both forward requests unchanged
     without = found[(found["scheduler"] == "none") & (found["drive"] == "ssd-alone")]
     assert (without["difference_percent"].abs() < 1).all()
-    assert f"Of {len(found)} bandwidths" in kapoor.scheduler_note(found)
+    assert f"of {len(found)} bandwidths" in kapoor.schedulers_text(found)
     assert len(kapoor.scheduler_figure(found).axes) == 6

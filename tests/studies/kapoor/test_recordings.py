@@ -11,8 +11,8 @@ from iopatterns.twin.traces import parquet
 from iopatterns.workflow import capture
 
 
-def test_each_level_of_what_is_varied_is_a_recording() -> None:
-    found = {each.name: each for each in capture.recordings(ROOT, "kapoor")}
+def test_each_level_has_a_recording() -> None:
+    found = {each.name: each for each in capture.load_recordings(ROOT, "kapoor")}
     assert {"locality-read-512", "locality-read-64k", "mix", "zombies-small-20"} <= set(found)
     assert "export CHUNK=512\n" in found["locality-read-512"].script()
     assert "mount_options" in found["mix"].options
@@ -20,13 +20,13 @@ def test_each_level_of_what_is_varied_is_a_recording() -> None:
 
 @pytest.mark.slow
 @needs_kernel
-def test_what_a_guest_tells_of_its_phases_fits_its_trace(tmp_path: Path) -> None:
-    made, shipped = tmp_path / "trace.parquet", ROOT / capture.SHIPPED / "kapoor/zombies-large-1.parquet"
-    capture.record(ROOT, "kapoor", "zombies-large-1", made)
-    phases = parquet.phases(made)
-    assert phases == parquet.phases(shipped)
+def test_the_phases_of_a_recording_match_its_trace(tmp_path: Path) -> None:
+    made, shipped = tmp_path / "trace.parquet", ROOT / capture.SHIPPED_TRACES / "kapoor/zombies-large-1.parquet"
+    capture.record_trace(ROOT, "kapoor", "zombies-large-1", made)
+    phases = parquet.read_phases(made)
+    assert phases == parquet.read_phases(shipped)
     assert list(phases) == ["prepare", "run", "end"]
     (piece,) = traces.read_pieces(made)
-    # the trace begins with mkfs; what comes after the end is written as the file system is unmounted
+    # the trace begins with mkfs and ends with writes of unmounting the file system
     first, last = piece["arrival_ns"].iloc[0], piece["arrival_ns"].iloc[-1]
     assert first < phases["prepare"] < phases["run"] < phases["end"] < last

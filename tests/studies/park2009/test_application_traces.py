@@ -1,4 +1,4 @@
-"""The page on traces of applications, gone through from begin to end, and the traces of calls that ship."""
+"""The commands of the page on application traces, and the shipped traces of system calls."""
 
 import hashlib
 import json
@@ -41,7 +41,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.mark.slow
 @needs_strace
-def test_the_walk_from_a_program_to_its_replay_goes_as_the_page_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     *walk, in_report, adapted = blocks("sh")
     program, work = tmp_path / "bin" / "my-program", tmp_path / "work"
     program.parent.mkdir()
@@ -51,20 +51,20 @@ def test_the_walk_from_a_program_to_its_replay_goes_as_the_page_says(tmp_path: P
     (work / "input").write_bytes(b"y" * 30_000)
     path = f"{program.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
-    said = []
+    outputs = []
     for block in walk:
         command = ["bash", "-euc", block]
         done = subprocess.run(
             command, cwd=work, env=environment, capture_output=True, text=True, timeout=300, check=False
         )
         assert done.returncode == 0, block + done.stdout + done.stderr
-        said.append(done.stdout)
-    assert "Sequential" in said[1]
-    assert "0.60/0.40" in said[1]
+        outputs.append(done.stdout)
+    assert "Sequential" in outputs[1]
+    assert "0.60/0.40" in outputs[1]
     assert {path.name for path in (work / "figures").glob("*.svg")} == {
         *("read-sizes.svg", "write-sizes.svg", "access-map.svg")
     }
-    for replay in said[3:5]:
+    for replay in outputs[3:5]:
         assert re.search(r"issued rwts: total=30,20,0,1", replay), replay
     project = copy_project(tmp_path / "project")
     content = yaml.safe_load((project.root / "config/studies/park2009.yaml").read_text())["experiments"]
@@ -89,25 +89,25 @@ def test_the_walk_from_a_program_to_its_replay_goes_as_the_page_says(tmp_path: P
 
 
 @pytest.mark.parametrize("name", sorted(PROVENANCE["traces"]))
-def test_a_recorded_trace_is_the_one_whose_provenance_is_there(name: str) -> None:
-    told = PROVENANCE["traces"][name]
-    assert hashlib.sha256((RECORDED / name).read_bytes()).hexdigest() == told["sha256"]
-    assert hashlib.sha256((ROOT / told["program"]).read_bytes()).hexdigest() == told["program_sha256"]
+def test_each_recorded_trace_matches_its_provenance(name: str) -> None:
+    entry = PROVENANCE["traces"][name]
+    assert hashlib.sha256((RECORDED / name).read_bytes()).hexdigest() == entry["sha256"]
+    assert hashlib.sha256((ROOT / entry["program"]).read_bytes()).hexdigest() == entry["program_sha256"]
     trace = calls.open_trace([RECORDED / name])
     assert (trace.origin, trace.label) == ("recorded", name.removesuffix(".parquet"))
     table = trace.table()
-    assert len(table) == told["calls"]
-    assert not table["file"].str.contains("/").any()  # no names of the machine or of a user
+    assert len(table) == entry["calls"]
+    assert not table["file"].str.contains("/").any()  # no names of a machine or user
 
 
-def test_all_traces_that_ship_have_provenance() -> None:
+def test_all_shipped_traces_have_provenance() -> None:
     assert {path.name for path in RECORDED.glob("*.parquet")} == set(PROVENANCE["traces"])
     assert sum(path.stat().st_size for path in RECORDED.iterdir()) < 200_000
 
 
-def test_the_recorded_programs_do_what_they_are_for() -> None:
+def test_the_recorded_programs_have_their_intended_patterns() -> None:
     seen = {
-        name.removesuffix(".parquet"): applications.characterise(calls.open_trace([RECORDED / name])).row()
+        name.removesuffix(".parquet"): applications.characterise_trace(calls.open_trace([RECORDED / name])).row()
         for name in PROVENANCE["traces"]
     }
     n_to_1, n_to_n = seen["mpi-n-to-1"], seen["mpi-n-to-n"]

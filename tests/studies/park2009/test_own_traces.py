@@ -1,4 +1,4 @@
-"""A reader's own traces, as config.yaml names them: what is planned of them, and mistakes, told before a run."""
+"""A reader's own traces in config.yaml: planned cells, and errors that are reported before a run."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from iopatterns.measuring import cell as measuring
 from iopatterns.measuring import fio
 from iopatterns.workflow import batches, capture, study_rules
 from iopatterns.workflow.capture import CaptureError
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import load_cells
 
 RECORDED = ROOT / "data/traces/park2009/calls"
 # A text as `strace -f -y -ttt -T` writes it: process 7 reads 12000 bytes, process 8 writes 30000 and syncs
@@ -40,7 +40,7 @@ def trace(tmp_path: Path) -> Path:
 
 def cells_of(traces: dict[str, Any], **overrides: Any) -> list[grid.Cell]:
     asked = {"drives": ["caviar-se"], "studies": ["park2009"], "traces": traces, **overrides}
-    return [cell for cell in grid.expand(config.load(ROOT, asked), "park2009") if "own" in cell.experiments]
+    return [cell for cell in grid.expand_grid(config.load_config(ROOT, asked), "park2009") if "own" in cell.experiments]
 
 
 def refused(traces: object, **overrides: Any) -> str:
@@ -49,35 +49,35 @@ def refused(traces: object, **overrides: Any) -> str:
     return str(caught.value)
 
 
-# ---- What is planned
+# ---- Planned cells
 
 
-def test_without_a_trace_the_study_is_as_it_was() -> None:
-    conf = config.load(ROOT, {"studies": ["park2009"]})
+def test_without_traces_the_study_has_no_experiment_for_them() -> None:
+    conf = config.load_config(ROOT, {"studies": ["park2009"]})
     assert "own" not in conf.studies["park2009"]["experiments"]
-    conf = config.load(ROOT, {"studies": ["park2009"]})
-    outputs = [*study_rules.tables(conf, "park2009"), *study_rules.figures(conf, "park2009")]
+    conf = config.load_config(ROOT, {"studies": ["park2009"]})
+    outputs = [*study_rules.table_files(conf, "park2009"), *study_rules.figure_files(conf, "park2009")]
     assert not [path for path in outputs if "own" in path]
-    assert study_rules.traces(conf, "park2009") == []
+    assert study_rules.shown_trace_files(conf, "park2009") == []
     assert set(study_rules.notebook_parameters(conf, "park2009")) == {"confidence", "interval"}
 
 
-def test_the_process_that_moves_most_is_replayed_where_none_is_named(trace: Path) -> None:
+def test_the_process_with_most_data_is_replayed_by_default(trace: Path) -> None:
     (cell,) = cells_of({"mine": {"path": str(trace)}})
     assert cell.specification["calls"]["process"] == 8
     assert cell.specification["fio"]["rw"] == "randwrite"
-    log = iologs.read_calls(ROOT, str(trace))
-    assert log.requests == [iologs.Request(0, "write", 0, 32768), iologs.Request(0, "sync", 0, 0)]
+    log = iologs.read_syscall_trace(ROOT, str(trace))
+    assert log.requests == [iologs.LogRequest(0, "write", 0, 32768), iologs.LogRequest(0, "sync", 0, 0)]
 
 
 @pytest.mark.parametrize("entry", [{"process": 7}, {"process": "7"}, {"only": "/run/in"}])
-def test_a_trace_that_only_reads_is_planned_to_write_nothing(trace: Path, entry: dict[str, Any]) -> None:
+def test_a_reading_trace_becomes_a_reading_cell(trace: Path, entry: dict[str, Any]) -> None:
     (cell,) = cells_of({"mine": {"path": str(trace), **entry}})
     assert cell.name.startswith("randread-8k-j1-mine-")
     assert fio.only_reads(cell.specification["fio"])
 
 
-def test_what_is_replayed_is_in_the_cell_and_nothing_else_of_the_file(trace: Path) -> None:
+def test_a_cell_only_depends_on_the_replayed_process(trace: Path) -> None:
     def name(**entry: Any) -> str:
         return cells_of({"mine": {"path": str(trace), **entry}})[0].name
 
@@ -88,43 +88,43 @@ def test_what_is_replayed_is_in_the_cell_and_nothing_else_of_the_file(trace: Pat
     assert before[1] == after[1]
 
 
-def test_a_trace_that_has_changed_since_it_was_planned_is_not_replayed(trace: Path) -> None:
+def test_a_trace_that_changed_after_planning_is_refused(trace: Path) -> None:
     (cell,) = cells_of({"mine": {"path": str(trace)}})
-    log = measuring._own_log(ROOT, cell.specification)
+    log = measuring._user_log(ROOT, cell.specification)
     assert log is not None
     assert log.end_bytes == 32768
     trace.write_text(STRACE.replace("write(4", "read(4").replace("O_WRONLY", "O_RDONLY"))
     with pytest.raises(measuring.MeasureError, match=r"my\.strace: has changed since the run was planned\. Run again"):
-        measuring._own_log(ROOT, cell.specification)
+        measuring._user_log(ROOT, cell.specification)
 
 
-def test_a_study_of_ones_own_names_some_or_all_traces(project: Project, trace: Path) -> None:
+def test_a_study_can_use_some_or_all_traces(project: Project, trace: Path) -> None:
     study = yaml.safe_load((project.root / FIXTURE_GRID).read_text())
     traces = {name: {"path": str(trace), "process": process} for name, process in {"a": 7, "b": 8}.items()}
 
     def names(vary: object) -> set[str]:
         experiments = {**study["experiments"], "mine": {"vary": {"trace": vary}}}
         project.edit(FIXTURE_GRID, experiments=experiments)
-        conf = config.load(project.root, {"traces": traces})
-        found = [cell.specification["fio"].get("trace") for cell in grid.expand(conf, "tiny")]
+        conf = config.load_config(project.root, {"traces": traces})
+        found = [cell.specification["fio"].get("trace") for cell in grid.expand_grid(conf, "tiny")]
         return {name for name in found if name}
 
     assert names(["b"]) == {"b"}
     assert names("traces") == {"a", "b"}
-    with pytest.raises(yaml_schema.ConfigError, match=r"experiments\.mine: no trace 'c' stands under traces in config"):
+    with pytest.raises(yaml_schema.ConfigError, match=r"experiments\.mine: no trace 'c' is under traces in config"):
         names(["c"])
 
 
-# ---- Mistakes
+# ---- Errors
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         (None, "no such file"),
-        ("nothing of the kind\n", "no trace of calls. Give "),
-        (STRACE + "8 1.0006 write(4, 5\n", "my.strace, line 7: no result behind the call of 'write'"),
-        ('7 1.0 openat(AT_FDCWD, "/f", O_RDONLY) = 3 <0.1>\n', "no call in it reads or writes a file"),
+        ("nothing of the kind\n", "not a trace of system calls. Give "),
+        (STRACE + "8 1.0006 write(4, 5\n", "my.strace, line 7: no result after the call of 'write'"),
+        ('7 1.0 openat(AT_FDCWD, "/f", O_RDONLY) = 3 <0.1>\n', "no call reads or writes a file"),
     ],
 )
 def test_a_trace_that_cannot_be_replayed_is_named(tmp_path: Path, text: str | None, expected: str) -> None:
@@ -140,33 +140,33 @@ def test_a_trace_that_cannot_be_replayed_is_named(tmp_path: Path, text: str | No
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
-        ({"only": "/elsewhere/*"}, "no call in it reads or writes a file that fits '/elsewhere/*'"),
-        ({"process": 9}, "its process 9 reads and writes nothing. Others do: 7, 8."),
+        ({"only": "/elsewhere/*"}, "no call reads or writes a file that matches '/elsewhere/*'"),
+        ({"process": 9}, "process 9 reads and writes nothing. Processes that do: 7, 8."),
         ({"process": -1}, "process: -1 is not valid"),
         ({"process": "first"}, "process: 'first' is not valid"),
         ({"onlyy": "*"}, "unknown key 'onlyy'. Did you mean 'only'?"),
     ],
 )
-def test_a_wrong_choice_of_calls_is_named(trace: Path, entry: dict[str, Any], expected: str) -> None:
+def test_an_invalid_choice_of_calls_is_named(trace: Path, entry: dict[str, Any], expected: str) -> None:
     assert expected in refused({"mine": {"path": str(trace), **entry}})
 
 
 @pytest.mark.parametrize("name", ["", "-x", "my program", "a/b", "../x", "x" * 41, "{x}"])
-def test_what_is_no_good_name_is_refused(trace: Path, name: str) -> None:
+def test_an_invalid_name_is_refused(trace: Path, name: str) -> None:
     assert "Use letters, digits, '_', '-' and '.'" in refused({name: {"path": str(trace)}})
 
 
 @pytest.mark.parametrize("name", ["Sandia-cth", "lanl-64kb", "web-server"])
-def test_the_name_of_a_stand_in_is_taken(trace: Path, name: str) -> None:
+def test_the_name_of_a_stand_in_is_refused(trace: Path, name: str) -> None:
     assert f"traces.{name}: " in (message := refused({name: {"path": str(trace)}}))
-    assert "is the name of a stand-in. Take another name" in message
+    assert "is the name of a stand-in. Use another name" in message
 
 
-def test_a_trace_that_needs_more_than_the_file_has_is_refused(trace: Path) -> None:
+def test_a_trace_that_does_not_fit_into_the_file_is_refused(trace: Path) -> None:
     trace.write_text(STRACE.replace("30000", "90000000"))
     message = refused({"mine": {"path": str(trace)}}, file_size="64 MiB")
-    assert "experiments.own: the trace mine goes up to byte 90001408" in message
-    assert "Take a larger file" in message
+    assert "experiments.own: the trace mine extends to byte 90001408" in message
+    assert "Use a larger file" in message
 
 
 def test_an_entry_must_have_a_path(trace: Path) -> None:
@@ -174,37 +174,37 @@ def test_an_entry_must_have_a_path(trace: Path) -> None:
     assert "traces.mine: 'my.strace' is not valid" in refused({"mine": trace.name})
 
 
-# ---- What is shown
+# ---- Results
 
 
-def test_own_traces_stand_below_the_stand_ins_by_their_names(tmp_path: Path) -> None:
-    calls.convert(calls.open_trace([RECORDED / "mpi-hdf5.parquet"], name="mine"), tmp_path / "mine.parquet")
+def test_own_traces_are_listed_below_the_stand_ins(tmp_path: Path) -> None:
+    calls.convert_calls(calls.open_trace([RECORDED / "mpi-hdf5.parquet"], name="mine"), tmp_path / "mine.parquet")
     own = calls.open_trace([tmp_path / "mine.parquet"])
-    table = applications.characteristics(park2009.workloads([own]))
-    assert list(table["trace"]) == [*stand_ins.WORKLOADS, "mine"]
+    table = applications.characteristics_frame(park2009.workload_characteristics([own]))
+    assert list(table["trace"]) == [*stand_ins.STAND_IN_NAMES, "mine"]
     assert (table["label"].iloc[-1], table["origin"].iloc[-1]) == ("mine", "recorded")
     figure = applications.access_maps([own, own])
     titles = [axes.get_title(loc) for axes in figure.axes for loc in ("left", "center") if axes.get_title(loc)]
     assert titles == ["Reads: mine", "Writes: mine"] * 2
 
 
-# ---- Recordings that are made in the same run
+# ---- Live recordings
 
 
 @pytest.mark.slow
-def test_without_a_kernel_to_record_in_one_message_says_how_to_build_it(project: Project) -> None:
+def test_without_a_kernel_a_message_says_how_to_build_it(project: Project) -> None:
     asked = {"drives": ["mtron-7500"], "studies": ["park2009"], "live": "true"}
     with pytest.raises(
         CaptureError, match=r"live: there is no kernel .*`\./reproduce\.sh linux`, or set live to false"
     ):
-        load(project.root, asked)
+        load_cells(project.root, asked)
     done = project.snakemake("-n", "--config", "live=true", "studies=[park2009]", "drives=[mtron-7500]")
     assert done.returncode == 2
     assert "Traceback" not in done.stdout
     assert "./reproduce.sh linux" in done.stdout
 
 
-def test_a_live_run_replays_what_it_records_by_what_that_is_made_of(project: Project) -> None:
+def test_a_live_replay_depends_on_the_inputs_of_its_recording(project: Project) -> None:
     kernel = project.root / ".linux/linux"
     kernel.parent.mkdir()
     kernel.write_bytes(b"one kernel")  # nothing is recorded here
@@ -213,8 +213,10 @@ def test_a_live_run_replays_what_it_records_by_what_that_is_made_of(project: Pro
     asked = {"drives": ["mtron-7500", "mine"], "studies": studies, "live": True, "file_size": "64 MiB"}
 
     def replays() -> dict[str, str]:
-        cells = load(project.root, asked)
-        traces = {trace for batch in batches.by_name(cells).values() for trace in batches.recorded_traces(batch)}
+        cells = load_cells(project.root, asked)
+        traces = {
+            trace for batch in batches.batches_by_name(cells).values() for trace in batches.recorded_traces(batch)
+        }
         found = {}
         for study in cells.studies:
             for cell in cells.of_study(study):
@@ -223,7 +225,7 @@ def test_a_live_run_replays_what_it_records_by_what_that_is_made_of(project: Pro
                     assert "sha256" not in replay
                     found[replay["trace"]] = replay["made_of"]
                     parts = Path(replay["trace"])
-                    assert capture.made_of(cells.config, parts.parent.name, parts.stem) == replay["made_of"]
+                    assert capture.recording_digest(cells.config, parts.parent.name, parts.stem) == replay["made_of"]
         assert traces == set(found)
         return found
 

@@ -1,4 +1,4 @@
-"""A reader's own trace through the whole workflow, on a file of this machine; and recordings made in the same run."""
+"""A reader's own trace in a complete run on a file and on a twin, and live recordings."""
 
 import json
 import shutil
@@ -15,14 +15,13 @@ from support import ROOT, Project, copy_project, pdf_text, shortened
 from iopatterns.base import files
 
 STUDY = "config/studies/park2009.yaml"
-# Runs of the workflow
 pytestmark = pytest.mark.slow
 
 RECORDED = ROOT / "data/traces/park2009/calls/mpi-n-to-1.parquet"
 
 
 def trace_of_dd(folder: Path) -> Path:
-    """Return a trace of real calls: dd reads 80 KiB in ten requests, recorded by strace; else a recorded one."""
+    """Return a trace of dd, which reads 80 KiB in ten requests; without strace, a shipped trace."""
     if shutil.which("strace") is None:
         return Path(shutil.copy(RECORDED, folder / "my.trace"))
     folder.mkdir(exist_ok=True)
@@ -39,7 +38,7 @@ def sidecars(project: Project) -> list[dict[str, Any]]:
 
 
 def keep(project: Project, *experiments: str) -> None:
-    """Leave a few experiments in the study, for less time."""
+    """Keep some experiments of the study, shortened."""
     content = yaml.safe_load((project.root / STUDY).read_text())["experiments"]
     project.edit(STUDY, experiments=shortened({name: content[name] for name in experiments}))
 
@@ -64,7 +63,7 @@ def project(module_disk_folder: Path) -> Project:
     return made
 
 
-def test_a_trace_is_replayed_on_a_file_of_this_machine_and_on_a_twin(project: Project) -> None:
+def test_a_trace_is_replayed_on_a_file_and_on_a_twin(project: Project) -> None:
     own = [each for each in sidecars(project) if "calls" in each["specification"]]
     assert [each["drive"]["kind"] for each in own] == ["twin", "file"]
     for each in own:
@@ -75,18 +74,18 @@ def test_a_trace_is_replayed_on_a_file_of_this_machine_and_on_a_twin(project: Pr
     assert (table[["scratch_mb_per_s", "mine_mb_per_s"]] > 0).all(axis=None)
 
 
-def test_as_many_requests_are_made_as_were_traced(project: Project) -> None:
+def test_all_traced_requests_are_made(project: Project) -> None:
     table = pd.read_parquet(project.root / "results/measurements/park2009.parquet")
     of_trace = pd.read_csv(project.root / "results/tables/park2009/characteristics.csv").set_index("label")
     own = table[table["experiments"] == "own"].groupby("drive")["total_ios"].sum()
     traced = of_trace.loc["my.program"]
-    if shutil.which("strace"):  # the recorded one has several processes
-        # a busy disk may not do all of them in the time
+    if shutil.which("strace"):  # the shipped trace has several processes
+        # a busy disk may not complete all requests in time
         assert (own["mine"], 0 < own["scratch"] <= 10) == (10, True)
         assert (traced["reads"], traced["read_pattern"], traced["read_bytes"]) == (10, "Sequential", 81_920)
 
 
-def test_it_is_shown_by_its_name_and_not_as_a_stand_in(project: Project) -> None:
+def test_the_trace_is_shown_under_its_name_and_not_as_a_stand_in(project: Project) -> None:
     folder = project.root / "results"
     table = pd.read_csv(folder / "tables/park2009/characteristics.csv")
     assert list(table["origin"]) == ["stand-in"] * 6 + ["recorded"]
@@ -97,7 +96,7 @@ def test_it_is_shown_by_its_name_and_not_as_a_stand_in(project: Project) -> None
     assert "The reader’s own traces" in pdf_text(folder / "report.pdf")
 
 
-def test_a_changed_trace_is_measured_again_and_nothing_else(project: Project) -> None:
+def test_only_a_changed_trace_is_measured_again(project: Project) -> None:
     assert "Nothing to be done" in project.snakemake("-n", "--config", "runtime=100 ms").stdout
     (path,) = {each["specification"]["calls"]["path"] for each in sidecars(project) if "calls" in each["specification"]}
     before = project.raw_files()
@@ -112,7 +111,7 @@ def test_a_changed_trace_is_measured_again_and_nothing_else(project: Project) ->
 
 
 @needs_kernel
-def test_a_live_run_records_first_and_replays_that(disk_folder: Path) -> None:
+def test_a_live_run_replays_its_own_recording(disk_folder: Path) -> None:
     project = copy_project(disk_folder / "project")
     keep(project, "random-writes")
     project.edit("config/config.yaml", studies=["park2009"], drives=["mtron-7500"], live=True)

@@ -1,4 +1,4 @@
-"""Replays of applications: what is recorded, what replays of several runs tell, and what was copied from the paper."""
+"""Replays of applications: recordings, results of several runs, and the transcription of the paper."""
 
 import json
 import re
@@ -32,18 +32,18 @@ MS = 10**6
 
 
 def recorded(path: Path, rows: list[tuple[int, int, int]], marks_ms: dict[str, int], **asked: Any) -> dict[str, Any]:
-    """Write a trace of (time in ms, operation, offset), each request of 4 KiB; return what a cell asks of it."""
+    """Write a trace of (time in ms, operation, offset) with requests of 4 KiB; return the replay of a cell."""
     trace = pd.DataFrame(rows, columns=["arrival_ns", "operation", "offset_bytes"]).assign(size_bytes=4096)
     trace["arrival_ns"] *= MS
     trace = trace.astype(
         {"arrival_ns": "int64", "operation": "uint8", "offset_bytes": "uint64", "size_bytes": "uint64"}
     )
-    parquet.write(path, [trace], "made up", {name: at * MS for name, at in marks_ms.items()})
+    parquet.write_requests(path, [trace], "made up", {name: at * MS for name, at in marks_ms.items()})
     return {"trace": path.name, "sha256": files.sha256(path), **asked}
 
 
 def measured(path: Path, asked: dict[str, Any], model: str) -> dict[str, Any]:
-    content, _ = replaying.measure(twin.load(model), path, asked)  # type: ignore[arg-type]
+    content, _ = replaying.replay_phase(twin.load_model(model), path, asked)  # type: ignore[arg-type]
     found: dict[str, Any] = json.loads(json.dumps(content))
     return found
 
@@ -51,7 +51,7 @@ def measured(path: Path, asked: dict[str, Any], model: str) -> dict[str, Any]:
 # ---- Replays of several runs
 
 
-def test_each_run_has_its_duration_and_what_lies_between_is_no_part_of_any(tmp_path: Path) -> None:
+def test_each_run_has_a_duration_without_the_time_between_runs(tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
     marks = {"prepare-run-1": 0, "run-1": 100, "prepare-run-2": 300, "run-2": 500, "end": 900}
     between = [(0, WRITE, 0), (350, WRITE, 8192)]
@@ -61,49 +61,51 @@ def test_each_run_has_its_duration_and_what_lies_between_is_no_part_of_any(tmp_p
     assert [round(run / MS) for run in content["runs_ns"]] == [40, 90]
     assert content["requests"]["read"]["count"] == 4
     assert "write" not in content["requests"]
-    found = replays.measures(content)
+    found = replays.replay_results(content)
     assert found["longest_run_s"] == max(content["runs_ns"]) / 1e9
     assert found["spread_of_runs"] == pytest.approx((90 - 40) / 65, rel=0.02)
     assert content["duration_ns"] == sum(content["runs_ns"])
 
 
-def test_one_phase_tells_of_no_runs(tmp_path: Path) -> None:
+def test_a_single_phase_has_no_results_of_runs(tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
     asked = recorded(path, [(0, WRITE, 0), (5, READ, 0)], {"run": 0, "end": 100}, phase="run")
     content = measured(path, asked, "x25-m")
     assert not {"runs_ns", "latency"} & set(content)
-    assert not {name for name in replays.measures(content) if "run" in name or "peak" in name}
+    assert not {name for name in replays.replay_results(content) if "run" in name or "peak" in name}
 
 
-def test_a_disk_has_no_blocks_to_tell_of(tmp_path: Path) -> None:
+def test_a_disk_has_no_results_of_blocks(tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
     asked = recorded(path, [(0, WRITE, 0), (5, READ, 2**30)], {"run": 0, "end": 100}, phase="run")
-    found = replays.measures(measured(path, asked, "caviar-se"))
+    found = replays.replay_results(measured(path, asked, "caviar-se"))
     assert found["duration_s"] > 0.005
     assert np.isnan(found["occupied"])
 
 
-def test_latencies_that_stand_out_are_told_with_their_places(tmp_path: Path) -> None:
-    # reads one at a time; every tenth has to wait for a read of 4 MiB in front of it
+def test_peaks_of_latency_are_recorded_with_their_positions(tmp_path: Path) -> None:
+    # reads one at a time; every tenth is of 4 MiB
     path = tmp_path / "trace.parquet"
     rows = pd.DataFrame({"arrival_ns": np.arange(200) * 100 * MS, "operation": READ, "offset_bytes": 0})
     rows["size_bytes"] = np.where(np.arange(200) % 10 == 5, 2**22, 4096)
     rows["offset_bytes"] = np.arange(200) * 2**23
     types = {"arrival_ns": "int64", "operation": "uint8", "offset_bytes": "uint64", "size_bytes": "uint64"}
-    parquet.write(path, [rows.astype(types)], "made up", {"run": 0, "end": 200 * 100 * MS})
+    parquet.write_requests(path, [rows.astype(types)], "made up", {"run": 0, "end": 200 * 100 * MS})
     asked = {"trace": path.name, "phase": "run", "sha256": files.sha256(path), "latencies": True}
     content = measured(path, asked, "x25-m")
     assert content["latency"]["standing_out"]["request"] == list(range(5, 200, 10))
-    found = replays.measures(content)
+    found = replays.replay_results(content)
     assert (found["peaks_per_thousand"], found["irregularity_of_peaks"]) == (100, 0)
     assert found["peak_latency_ms"] > 5 * found["median_latency_ms"]
     assert found["largest_latency_ms"] >= found["peak_latency_ms"]
 
 
-def test_cleaning_in_the_background_leaves_what_a_later_burst_of_writes_needs() -> None:
-    # with its gains as a credit on what writes have to collect, the drive ran out of erased blocks on this trace
-    model = twin.load("x25-m").overridden(["capacity.size=4 GiB"])
-    counters = twin.replay(model, ROOT / capture.SHIPPED / "park2009/parallel-sandia-cth-x25-m.parquet").counters
+def test_background_cleaning_leaves_enough_blocks_for_a_burst_of_writes() -> None:
+    # the drive ran out of erased blocks on this trace when background gains reduced the cleaning of later writes
+    model = twin.load_model("x25-m").overridden(["capacity.size=4 GiB"])
+    counters = twin.replay_trace(
+        model, ROOT / capture.SHIPPED_TRACES / "park2009/parallel-sandia-cth-x25-m.parquet"
+    ).counters
     assert counters["gc_runs_background"] > 0
     assert counters["gc_runs_foreground"] > 0
     assert counters["units_programmed"] == sum(counters[f"units_{what}"] for what in ("host", "moved", "padding"))
@@ -112,37 +114,39 @@ def test_cleaning_in_the_background_leaves_what_a_later_burst_of_writes_needs() 
 # ---- The grid
 
 
-def test_a_drive_of_ones_own_replays_the_recording_of_the_drive_that_is_named_for_it() -> None:
+def test_a_drive_of_the_reader_replays_the_recording_of_the_configured_drive() -> None:
     drives = {"x25-m": "x25-m", "mine": "caviar-se"}
-    conf = config.load(ROOT, {"drives": ["x25-m", "c400"], "studies": ["park2009"]})
+    conf = config.load_config(ROOT, {"drives": ["x25-m", "c400"], "studies": ["park2009"]})
     entry = {**conf.drives["c400"], "kind": "twin"}
     own = config.Config(**{**vars(conf), "drives": {"x25-m": conf.drives["x25-m"], "mine": entry}})
-    for cell in grid.expand(own, "park2009"):
+    for cell in grid.expand_grid(own, "park2009"):
         if cell.experiments[0].startswith("sequential-"):
             assert cell.specification["replay"]["trace"].endswith(f"-{drives[cell.drive]}.parquet")
 
 
-def test_each_phase_that_the_study_asks_for_is_in_its_trace() -> None:
-    conf = config.load(ROOT, {"drives": ["x25-m", "mtron-7500", "caviar-se", "sata-2017", "nvme", "x25-m-used"],
+def test_each_trace_has_the_phases_of_the_study() -> None:
+    conf = config.load_config(ROOT, {"drives": ["x25-m", "mtron-7500", "caviar-se", "sata-2017", "nvme", "x25-m-used"],
                               "studies": ["park2009"]})  # fmt: skip
-    asked = [cell.specification["replay"] for cell in grid.expand(conf, "park2009") if "replay" in cell.specification]
+    asked = [
+        cell.specification["replay"] for cell in grid.expand_grid(conf, "park2009") if "replay" in cell.specification
+    ]
     runs = {"process-*": 10, "2-run-*": 3, "8-run-*": 3, "32-run-*": 3, "run": 1}
     for replay in asked:
         assert len(replaying.phase_bounds(ROOT / replay["trace"], replay["phase"])) == runs[replay["phase"]]
     assert {Path(replay["trace"]).stem for replay in asked} == {
-        each.name for each in capture.recordings(ROOT, "park2009")
+        each.name for each in capture.load_recordings(ROOT, "park2009")
     }
 
 
-def test_the_stand_ins_that_a_grid_may_name_are_those_that_there_are() -> None:
-    assert set(factors.get("stand_in").choices) == set(stand_ins.WORKLOADS)
+def test_a_grid_can_name_all_stand_ins() -> None:
+    assert set(factors.find_factor("stand_in").choices) == set(stand_ins.STAND_IN_NAMES)
 
 
-@pytest.mark.parametrize("workload", stand_ins.WORKLOADS)
-def test_the_first_process_of_a_stand_in_is_a_log_for_a_bare_drive(workload: str) -> None:
+@pytest.mark.parametrize("workload", stand_ins.STAND_IN_NAMES)
+def test_the_first_process_of_a_stand_in_becomes_a_log_for_a_bare_drive(workload: str) -> None:
     specification: Any = {"fio": {"stand_in": workload, "bs": 4096}, "runtime_ms": 1000,
                           "drive": {"file_size_bytes": 2**30}}  # fmt: skip
-    found = iologs.requests_of(specification, None, 1, 1000)
+    found = iologs.replayed_requests(specification, None, 1, 1000)
     assert found is not None
     moved = [request for request in found if request.action in {"read", "write"}]
     table = stand_ins.stand_in(workload).table()
@@ -153,15 +157,15 @@ def test_the_first_process_of_a_stand_in_is_a_log_for_a_bare_drive(workload: str
     assert sum(request.length_bytes for request in moved) >= asked["size_bytes"].sum()
 
 
-# ---- What is recorded
+# ---- Recordings
 
 
-def test_fio_takes_the_jobs_of_a_recording_and_finds_a_log_for_each_process(tmp_path: Path) -> None:
+def test_fio_accepts_the_jobs_of_a_recording_with_a_log_per_process(tmp_path: Path) -> None:
     ProcessReplay.at_once("Sandia-cth", [2, 8], 2).write(tmp_path)
     jobs = (tmp_path / "replay.fio").read_text()
     assert jobs.count("read_iolog=") == 2 * (2 + 8)
     assert re.findall(r"\[before-(.*)\]", jobs) == ["2-run-1", "2-run-2", "8-run-1", "8-run-2"]
-    for name in set(re.findall(rf"read_iolog={linux.FOLDER}/(.*)", jobs)):
+    for name in set(re.findall(rf"read_iolog={linux.GUEST_FOLDER}/(.*)", jobs)):
         assert (tmp_path / name).read_text().startswith("fio version 2 iolog\n")
     done = subprocess.run(
         ["fio", "--parse-only", tmp_path / "replay.fio"], capture_output=True, text=True, check=False, cwd=tmp_path
@@ -170,7 +174,7 @@ def test_fio_takes_the_jobs_of_a_recording_and_finds_a_log_for_each_process(tmp_
     assert subprocess.run(["sh", "-n", tmp_path / "between.sh"], check=False).returncode == 0
 
 
-def test_processes_that_run_at_once_start_apart_and_in_each_run_otherwise() -> None:
+def test_processes_start_at_different_times_that_differ_between_runs() -> None:
     first, second = ProcessReplay.at_once("Sandia-cth", [8], 2).runs
     starts = [[run.delay_ms(process) for process in run.processes] for run in (first, second)]
     assert starts[0] != starts[1]
@@ -179,7 +183,7 @@ def test_processes_that_run_at_once_start_apart_and_in_each_run_otherwise() -> N
     assert [run.delay_ms(run.processes[0]) for run in ProcessReplay.one_by_one("Sandia-cth", 3).runs] == [0, 0, 0]
 
 
-def test_a_file_that_is_read_before_it_is_written_is_there_before_and_others_are_made_anew(tmp_path: Path) -> None:
+def test_only_files_that_are_read_first_exist_before_the_run(tmp_path: Path) -> None:
     ProcessReplay.one_by_one("Sandia-s3d", 2).write(tmp_path)
     sizes = [int(line.split()[1]) for line in (tmp_path / "files").read_text().splitlines()]
     assert len(sizes) == 6
@@ -190,35 +194,37 @@ def test_a_file_that_is_read_before_it_is_written_is_there_before_and_others_are
 
 @pytest.mark.slow
 @needs_kernel
-def test_a_recording_is_the_shipped_one(tmp_path: Path) -> None:
+def test_a_new_recording_equals_the_shipped_trace(tmp_path: Path) -> None:
     name = "sequential-lanl-1024kb-caviar-se"
-    told = json.loads((ROOT / capture.SHIPPED / "park2009" / capture.PROVENANCE).read_text())
+    provenance = json.loads((ROOT / capture.SHIPPED_TRACES / "park2009" / capture.PROVENANCE_FILE).read_text())
     kernel = (ROOT / ".linux/linux.txt").read_text()
-    if told["kernel"]["kernel sha256"] not in kernel:
-        pytest.skip("another kernel than that of the shipped traces")
-    capture.record(ROOT, "park2009", name, tmp_path / "trace.parquet")
-    assert files.sha256(tmp_path / "trace.parquet") == told["traces"][name]["sha256"]
+    if provenance["kernel"]["kernel sha256"] not in kernel:
+        pytest.skip("the shipped traces were recorded with another kernel")
+    capture.record_trace(ROOT, "park2009", name, tmp_path / "trace.parquet")
+    assert files.sha256(tmp_path / "trace.parquet") == provenance["traces"][name]["sha256"]
 
 
-# ---- What was copied from the paper
+# ---- Transcription of the paper
 
 
-def test_at_least_twenty_claims_can_be_checked_and_fit_the_schema() -> None:
-    values = published.load(FOLDER)
+def test_there_are_at_least_twenty_valid_checkable_claims() -> None:
+    values = published.load_values(FOLDER)
     names = [claim["id"] for claim in CONTENT["claims"]]
     assert len(set(names)) == len(names)
     assert sum("untestable" not in claim for claim in CONTENT["claims"]) >= 20
     assert not set(names) & set(values["id"])
-    yaml_schema.check("claims.yaml", CONTENT, yaml_schema.read_yaml(ROOT, "workflow/schemas/claims.schema.yaml"))
+    yaml_schema.require_valid(
+        "claims.yaml", CONTENT, yaml_schema.read_yaml(ROOT, "workflow/schemas/claims.schema.yaml")
+    )
 
 
-def test_the_stand_ins_are_made_of_the_shares_and_sizes_of_the_paper() -> None:
-    values = published.load(FOLDER).set_index("id")["value"]
-    for workload, its in stand_ins.PARAMETERS.items():
+def test_the_stand_ins_have_the_shares_and_sizes_of_the_paper() -> None:
+    values = published.load_values(FOLDER).set_index("id")["value"]
+    for workload, its in stand_ins.STAND_IN_PARAMETERS.items():
         if f"table1-{workload.lower()}-reads" in values:
             assert its["read_share"].value == values[f"table1-{workload.lower()}-reads"]
-    assert stand_ins.PARAMETERS["LANL-64KB"]["request_kb"].value == values["lanl-64kb-size"]
-    assert stand_ins.PARAMETERS["LANL-1024KB"]["request_kb"].value == values["lanl-1024kb-size"]
+    assert stand_ins.STAND_IN_PARAMETERS["LANL-64KB"]["request_kb"].value == values["lanl-64kb-size"]
+    assert stand_ins.STAND_IN_PARAMETERS["LANL-1024KB"]["request_kb"].value == values["lanl-1024kb-size"]
 
 
 def test_the_three_models_are_fitted_to_table_ii_alone() -> None:
@@ -228,16 +234,18 @@ def test_the_three_models_are_fitted_to_table_ii_alone() -> None:
         assert "predicted" not in fit
 
 
-def test_every_drive_of_the_values_is_one_of_the_study() -> None:
+def test_all_drives_of_the_values_are_in_the_study() -> None:
     drives = yaml_schema.read_yaml(ROOT, "config/studies/park2009.yaml")["twins"]
-    assert set(published.load(FOLDER)["drive_key"]) - {""} == set(published.load_drives(FOLDER)["drive_key"])
-    assert set(published.load_drives(FOLDER)["drive_key"]) <= set(drives)
+    assert set(published.load_values(FOLDER)["drive_key"]) - {""} == set(
+        published.load_source_drives(FOLDER)["drive_key"]
+    )
+    assert set(published.load_source_drives(FOLDER)["drive_key"]) <= set(drives)
 
 
-def test_whatever_is_shown_of_a_workload_says_that_it_is_a_stand_in() -> None:
+def test_all_workloads_are_labelled_as_stand_ins() -> None:
     study = yaml.safe_load((ROOT / "config/studies/park2009.yaml").read_text())
     of_workloads = [
         name for name in study["experiments"] if re.match(r"(sequential|parallel|writeback|no-journal)-", name)
     ]
     assert len(of_workloads) == 14
-    assert all(park2009.label(name).endswith("(stand-in)") for name in of_workloads)
+    assert all(park2009.workload_label(name).endswith("(stand-in)") for name in of_workloads)

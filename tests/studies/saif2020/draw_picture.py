@@ -1,11 +1,11 @@
-"""Draw the README's picture from the recorded measurement: `python tests/studies/saif2020/draw_picture.py`."""
+"""Draw the picture of README.md from recorded measurements: `python tests/studies/saif2020/draw_picture.py`."""
 
 import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from iopatterns.analysis.plots import bandwidth_figure, styled, write_png
+from iopatterns.analysis.plots import bandwidth_figure, report_style, write_png
 from iopatterns.base import files
 from iopatterns.study import Study
 
@@ -15,7 +15,7 @@ PICTURE = ROOT / "docs/images/saif2020-initial.png"
 
 
 def draw(path: Path) -> None:
-    """Write the figure of tables 2 and 3 of RR-9319, drawn as the notebook of `saif2020` draws it."""
+    """Write the figure of tables 2 and 3 of RR-9319, as the notebook of `saif2020` draws it."""
     study = Study.load(
         measurements=RECORDED / "recorded.parquet",
         tuning=RECORDED / "recorded.tuning.json",
@@ -23,8 +23,8 @@ def draw(path: Path) -> None:
         twins=ROOT / "data/twins",
     )
     figure = bandwidth_figure(study.summary("initial"), study.published("initial"))
-    with styled():
-        files.write(path, lambda temporary: write_png(figure, temporary))
+    with report_style():
+        files.write_atomically(path, lambda temporary: write_png(figure, temporary))
     plt.close(figure)
 
 

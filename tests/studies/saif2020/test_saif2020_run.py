@@ -1,4 +1,4 @@
-"""All experiments of RR-9319 on twins, in little: what comes out, what a change runs again, what the scorecard says."""
+"""A small run of all experiments of RR-9319 on twins: outputs, summary and scorecard."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support import ROOT, Project, copy_project, shortened
 
-from iopatterns.workflow.planned_cells import load
+from iopatterns.workflow.planned_cells import load_cells
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ LITTLE |= {"block_sizes": ["4k", "64k"], "small_and_usual": ["4k", "28k"]}
 
 @pytest.fixture(scope="module")
 def done(module_disk_folder: Path) -> Project:
-    """A run of all experiments with two block sizes, two numbers of jobs and two short executions a cell."""
+    """Run all experiments with two block sizes, two numbers of jobs and two short repetitions per cell."""
     project = copy_project(module_disk_folder / "project")
     study = yaml.safe_load((ROOT / STUDY).read_text())
     study["levels"] = LITTLE
@@ -35,14 +35,14 @@ def done(module_disk_folder: Path) -> Project:
     return project
 
 
-def test_every_table_and_figure_is_made(done: Project) -> None:
+def test_all_tables_and_figures_are_made(done: Project) -> None:
     made = {path.stem for path in (done.root / "results/figures/saif2020").glob("*.svg")}
     assert made == {"initial", "figure2", "figure3", "figure3-all", "figure4", "figure5"}
     made = {path.stem for path in (done.root / "results/tables/saif2020").glob("*.csv")}
     assert made == {"table1", "table2", "table3", "table4", "ratios", "schedulers", "settings", "refusals"}
 
 
-def test_each_experiment_was_run_on_its_drives(done: Project) -> None:
+def test_each_experiment_runs_on_its_drives(done: Project) -> None:
     executions = pd.read_parquet(done.root / "results/measurements/saif2020.parquet")
     table = executions.assign(experiment=executions["experiments"].str.split()).explode("experiment")
     drives = table.groupby("experiment")["drive"].agg(lambda names: sorted(set(names))).to_dict()
@@ -51,7 +51,7 @@ def test_each_experiment_was_run_on_its_drives(done: Project) -> None:
     assert all(drives[name] == ["px05smb040"] for name in drives.keys() - {"initial", "refusing"})
 
 
-def test_a_refused_setting_has_an_outcome_and_no_executions(done: Project) -> None:
+def test_a_refused_setting_has_an_outcome_and_no_repetitions(done: Project) -> None:
     steps = json.loads((done.root / "results/measurements/saif2020.tuning.json").read_text())
     refused = {step["drive"]: step["outcome"] for step in steps if not step["measured"]}
     assert refused == {"mz7km240": "not changeable", "ssdsc2bb300g4": "ignored", "ssdsc2kg480g7": "ignored"}
@@ -59,12 +59,12 @@ def test_a_refused_setting_has_an_outcome_and_no_executions(done: Project) -> No
     assert not ((executions["drive"] == "mz7km240") & (executions["set_DRA"] == 1)).any()
 
 
-def test_the_summary_counts_executions_of_fio_alone(done: Project) -> None:
+def test_the_summary_counts_repetitions_of_fio(done: Project) -> None:
     said = done.iopatterns("summary", "--since", "0")
     assert said.returncode == 0, said.stdout
     executions = pd.read_parquet(done.root / "results/measurements/saif2020.parquet")
-    assert f"Measured: {len(executions)} executions" in said.stdout
-    cells = load(done.root)
+    assert f"Measured: {len(executions)} repetitions" in said.stdout
+    cells = load_cells(done.root)
     planned = len(cells.raw_files(cells.of_study("saif2020")))
     left_out = re.search(r"not applicable: (\d+) of saif2020, (\d+) executions", said.stdout)
     assert left_out is not None
@@ -74,17 +74,18 @@ def test_the_summary_counts_executions_of_fio_alone(done: Project) -> None:
 def test_the_scorecard_agrees_with_what_is_expected(done: Project) -> None:
     said = done.snakemake("scorecard")
     assert said.returncode == 0, said.stdout
-    assert "independent claims hold" in said.stdout
+    assert "independent claims reproduced" in said.stdout
 
 
-def test_the_scorecard_fails_and_names_a_claim_that_no_longer_holds(done: Project, disk_folder: Path) -> None:
+def test_the_scorecard_fails_and_names_a_regression(done: Project, disk_folder: Path) -> None:
     project = Project(disk_folder / "copy")
     shutil.copytree(done.root, project.root)
     expected = project.root / "data/published/saif2020/expectations.yaml"
     text = expected.read_text()
-    deviates = re.search(r"^  (\S+): deviates$", text, re.MULTILINE)
-    assert deviates is not None
-    expected.write_text(text.replace(deviates[0], f"  {deviates[1]}: reproduced"))
+    missed = re.search(r"^  (\S+): not reproduced$", text, re.MULTILINE)
+    assert missed is not None
+    expected.write_text(text.replace(missed[0], f"  {missed[1]}: reproduced"))
     said = project.snakemake("scorecard")
     assert said.returncode != 0
-    assert re.search(rf"saif2020: {re.escape(deviates[1])} \(.*\): was reproduced, now deviates", said.stdout)
+    change = "expected 'reproduced', is now 'not reproduced'"
+    assert re.search(rf"saif2020: {re.escape(missed[1])} \(.*\): {change}", said.stdout)

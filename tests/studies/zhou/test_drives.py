@@ -1,4 +1,4 @@
-"""The twins of the drives of zhou through fio: the published values, and what the slides say of the drives."""
+"""fio on the twins of zhou's drives, compared with published values and statements of the slides."""
 
 import math
 import random
@@ -12,9 +12,9 @@ from iopatterns.analysis import published
 from iopatterns.lab import explore
 from iopatterns.twin import models
 
-pytestmark = pytest.mark.slow  # some hundred runs of fio together
+pytestmark = pytest.mark.slow  # some hundred runs of fio
 
-PUBLISHED = published.load(ROOT / "data/published/zhou").set_index("id")["value"]
+PUBLISHED = published.load_values(ROOT / "data/published/zhou").set_index("id")["value"]
 DIRECT = ["pqi", "ocz"]  # drives that write directly into flash
 SSDS = [*DIRECT, "intel"]
 
@@ -28,20 +28,20 @@ def write_us(state: Path, model: str, rw: str, *options: str) -> float:
 
 
 @pytest.mark.parametrize(("model", "rw"), [(m, rw) for m in ("pqi", "intel") for rw in ("randread", "randwrite")])
-def test_the_rates_that_were_fitted_to_come_out_of_fio(tmp_path: Path, model: str, rw: str) -> None:
+def test_fio_reports_the_fitted_rates(tmp_path: Path, model: str, rw: str) -> None:
     assert mean_iops(tmp_path, model, rw) == pytest.approx(PUBLISHED[f"mix-{model}-{rw}"], rel=0.02)
 
 
 @pytest.mark.parametrize("model", ["pqi", "intel"])
-def test_one_write_among_a_hundred_reads_costs_more_than_its_own_time(tmp_path: Path, model: str) -> None:
+def test_one_write_among_a_hundred_reads_costs_more_than_its_time(tmp_path: Path, model: str) -> None:
     read, write = (mean_iops(tmp_path, model, rw) for rw in ("randread", "randwrite"))
     mixed = mean_iops(tmp_path, model, "randrw", "--rwmixread=99")
-    assert mixed < 0.95 / (0.99 / read + 0.01 / write)  # what arithmetic gives
+    assert mixed < 0.95 / (0.99 / read + 0.01 / write)  # the slides' arithmetic
     assert mixed == pytest.approx(PUBLISHED[f"mix-{model}-mixed"], rel=0.10)
 
 
 @pytest.mark.parametrize("model", DIRECT)
-def test_without_a_cache_a_random_write_takes_a_merge_of_milliseconds(tmp_path: Path, model: str) -> None:
+def test_without_a_cache_a_random_write_takes_milliseconds_for_a_merge(tmp_path: Path, model: str) -> None:
     random_us = write_us(tmp_path, model, "randwrite")
     assert 3000 < random_us < 20_000
     assert write_us(tmp_path, model, "write") < random_us / 5
@@ -54,7 +54,7 @@ def test_with_a_cache_a_random_write_takes_a_fraction_of_a_millisecond(tmp_path:
 
 
 @pytest.mark.parametrize("shift", ["512", "1k", "2k"])
-def test_misaligned_writes_cost_two_units_on_ssds_and_nothing_on_a_disk(tmp_path: Path, shift: str) -> None:
+def test_misaligned_writes_take_two_units_on_ssds_and_no_more_on_a_disk(tmp_path: Path, shift: str) -> None:
     def ratio(model: str, rw: str) -> float:
         return iops(tmp_path, model, rw, f"--offset={shift}") / iops(tmp_path, model, rw)
 
@@ -66,24 +66,24 @@ def test_misaligned_writes_cost_two_units_on_ssds_and_nothing_on_a_disk(tmp_path
         assert ratio("hard-disk", rw) == pytest.approx(1, abs=0.01)
 
 
-def test_gaps_make_sequential_writes_of_a_disk_like_random_ones(tmp_path: Path) -> None:
+def test_sequential_writes_with_gaps_are_slow_on_a_disk(tmp_path: Path) -> None:
     sequential, gaps, scattered = (iops(tmp_path, "hard-disk", rw) for rw in ("write", "write:4k", "randwrite"))
     assert gaps < 0.5 * sequential
     assert gaps < 1.5 * scattered
 
 
-def test_read_ahead_serves_a_sequential_reader_and_nobody_else(tmp_path: Path) -> None:
+def test_read_ahead_only_serves_sequential_readers(tmp_path: Path) -> None:
     scattered = iops(tmp_path, "intel", "randread")
     sequential = iops(tmp_path, "intel", "read")
     assert sequential > 2 * scattered
     assert iops(tmp_path, "intel", "read:4k") == pytest.approx(scattered, rel=0.02)
     half = iops(tmp_path, "intel", "randread", "--percentage_random=50")
-    assert half < 0.8 * 2 / (1 / scattered + 1 / sequential)  # each random read costs the next ones what was fetched
+    assert half < 0.8 * 2 / (1 / scattered + 1 / sequential)  # each random read discards prefetched data
     for model in DIRECT:
         assert iops(tmp_path, model, "read") == pytest.approx(iops(tmp_path, model, "randread"), rel=0.01)
 
 
-def test_pauses_between_bursts_help_drives_that_have_a_cache(tmp_path: Path) -> None:
+def test_pauses_between_bursts_help_drives_with_a_cache(tmp_path: Path) -> None:
     bursts = ["--thinktime=100ms", "--thinktime_blocks=32"]
 
     def gain(model: str) -> float:
@@ -110,7 +110,7 @@ OPTIONS: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("model", [*SSDS, "hard-disk"])
 @pytest.mark.parametrize("name", OPTIONS)
-def test_workloads_of_the_slides_repeat_to_the_byte(tmp_path: Path, model: str, name: str) -> None:
+def test_workloads_of_the_slides_are_deterministic(tmp_path: Path, model: str, name: str) -> None:
     options = ["--ioengine=psync", "--time_based=1", "--runtime=200ms", *OPTIONS[name]]
     first = fio(tmp_path, *options, model=model)
     assert first == fio(tmp_path, *options, model=model)
@@ -121,7 +121,7 @@ def test_workloads_of_the_slides_repeat_to_the_byte(tmp_path: Path, model: str, 
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("model", SSDS)
-def test_writes_and_then_the_same_reads_are_replayed(tmp_path: Path, model: str, version: int) -> None:
+def test_writes_and_reads_of_the_written_data_are_replayed(tmp_path: Path, model: str, version: int) -> None:
     numbers = random.Random(5)
     offsets = [512 * numbers.randrange(2**21) for _ in range(200)]
     time = "0 " if version == 3 else ""
@@ -142,7 +142,7 @@ def test_errors_of_the_published_values_are_small(model: str) -> None:
     assert predicted <= 0.10
 
 
-def test_garbage_collection_ends_a_stream_before_it_takes_long() -> None:
-    worn = explore.simulate(models.load("intel"), explore.Workload("randwrite", 65536, requests=4000))
+def test_garbage_collection_ends_a_long_stream_early() -> None:
+    worn = explore.simulate_workload(models.load_model("intel"), explore.Workload("randwrite", 65536, requests=4000))
     assert 0 < worn.requests < 4000
     assert worn.counters["units_programmed"] < 30 * 4000

@@ -11,7 +11,7 @@ from support import ROOT
 @pytest.mark.slow
 def test_the_study_runs_on_a_real_file(tmp_path: Path) -> None:
     experiments = yaml.safe_load((ROOT / "config/studies/zhou.yaml").read_text())["experiments"]
-    # less of everything: what is measured means nothing here
+    # shortened: the measurements are not used
     experiments["locality"]["vary"]["size"] = ["1m", "4m"]
     experiments["pause"]["vary"]["thinktime"] = ["10 ms"]
     experiments["rewritten"]["fio"]["size"] = "4m"

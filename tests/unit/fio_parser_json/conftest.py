@@ -1,4 +1,4 @@
-"""The real outputs of fio under data/, for the tests of fio_parser_json."""
+"""Fixtures of the tests of fio_parser_json: the outputs of fio in data/."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def data() -> Path:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that takes `output` once for each of the outputs."""
+    """Run each test with the argument `output` once for each output."""
     if "output" in metafunc.fixturenames:
         paths = sorted(DATA.glob("*.json"))
         metafunc.parametrize("output", paths, ids=[path.stem for path in paths])

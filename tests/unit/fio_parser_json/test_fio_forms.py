@@ -1,4 +1,4 @@
-"""A sample of the forms in which people keep fio's output, each with what is read of it; and fio's logs."""
+"""Tests of unusual forms of output, options, disks, syncs and logs."""
 
 import json
 import re
@@ -20,7 +20,6 @@ from fio_parser_json import (
     log_bins,
     log_samples,
     parse_documents,
-    read_documents,
     sync_latencies,
 )
 
@@ -38,23 +37,23 @@ def text_of(name: str) -> str:
 
 READ = text_of("3.33-randread")
 
-# How the text of a result came to lie elsewhere than where fio put it: by what was done to it
+# what people do to the text of a result, by description
 FORMS: dict[str, Callable[[str], str]] = {
     "as fio wrote it": lambda text: text,
     "lines end as on Windows": lambda text: text.replace("\n", "\r\n"),
     "on one line": lambda text: json.dumps(json.loads(text)),
-    "indented anew, keys by name": lambda text: json.dumps(json.loads(text), indent=4, sort_keys=True),
+    "indented differently, keys sorted": lambda text: json.dumps(json.loads(text), indent=4, sort_keys=True),
     "with a byte order mark": lambda text: "\ufeff" + text,
     "after the transcript of a shell": lambda text: f"$ fio job.fio --output-format=json {{a,b}}\n+ true\n{text}",
     "between lines of a log": lambda text: (
         f"[2019-03-01 12:00:00] INFO {{run: 1}}\n{text}\n[2019-03-01 12:01:00] done\n"
     ),
-    "in a fence of Markdown": lambda text: f"# Result\n\n```json\n{text}```\n",
+    "in a code block of Markdown": lambda text: f"# Result\n\n```json\n{text}```\n",
     "after the name of the file, as `head` prints it": lambda text: f"==> out.json <==\n{text}",
     "in a list": lambda text: f"[{text}]",
     "in a larger object": lambda text: json.dumps({"host": "a", "results": {"fio": json.loads(text)}}),
-    "without a line's end": lambda text: text.rstrip("\n"),
-    "after nothing but zeros of a crashed file system": lambda text: "\0" * 512 + text,
+    "without a final line break": lambda text: text.rstrip("\n"),
+    "after zeros of a crashed file system": lambda text: "\0" * 512 + text,
     "after the progress line of a terminal": lambda text: (
         f"Jobs: 1 (f=1): [r(1)][100.0%][r=9MiB/s][eta 00m:00s]\r{text}"
     ),
@@ -62,40 +61,13 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_result_is_read_in_whatever_text_it_lies(form: str, tmp_path: Path) -> None:
+def test_a_result_is_found_in_any_text(form: str, tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(FORMS[form](READ), encoding="utf-8", newline="")
     found, plain = jobs(tmp_path / "result.json"), jobs(at("3.33-randread"))
     pd.testing.assert_frame_equal(found.drop(columns="source"), plain.drop(columns="source"))
 
 
-@pytest.mark.parametrize(
-    ("name", "documents", "rows"),
-    [
-        # of each form what fio's command line in data/README.md asks for
-        ("3.33-appended", 2, [(0, "late", "read"), (1, "again", "write")]),
-        ("3.33-bs-by-direction", 1, [(0, "split", "read"), (0, "split", "write")]),
-        ("3.33-fdatasync-plus", 1, [(0, "sync", "write")]),
-        ("3.33-latency-target", 1, [(0, "target", "read")]),
-        ("3.33-numbers", 1, [(0, "asked", "read")]),
-        ("3.33-numjobs", 1, [(0, "each", "read"), (0, "each", "write")] * 3),
-        ("3.33-steadystate", 1, [(0, "steady", "read")]),
-        ("3.33-zones", 1, [(0, "zones", "write")]),
-        ("3.33-json-and-normal", 1, [(0, "both", "read")]),
-        ("3.33-enospc", 1, [(0, "full", "write")]),
-        ("3.33-sigint", 1, [(0, "long", "read")]),
-        ("2.16-status-interval", 4, [(number, "slow", "read") for number in range(4)]),
-    ],
-)
-def test_a_form_is_read_for_what_it_is(name: str, documents: int, rows: list[tuple[int, str, str]]) -> None:
-    assert len(read_documents(at(name))) == documents
-    table = jobs(at(name))
-    columns = ["document", "jobname", "direction"]
-    # of a run that failed at once fio counts no I/O
-    found = list(table[columns].itertuples(index=False, name=None))
-    assert found == rows
-
-
-# ---- Options as numbers
+# ---- Numeric options
 
 
 @pytest.mark.parametrize(
@@ -112,7 +84,7 @@ def test_a_form_is_read_for_what_it_is(name: str, documents: int, rows: list[tup
         ("3.33-steadystate", "asked_runtime_us", [4_000_000]),
     ],
 )
-def test_options_that_are_numbers_are_there_as_numbers(name: str, column: str, numbers: list[int]) -> None:
+def test_numeric_options_have_columns_of_integers(name: str, column: str, numbers: list[int]) -> None:
     table = jobs(at(name))
     assert str(table[column].dtype) == "Int64"
     assert list(table[column]) == numbers
@@ -122,7 +94,7 @@ def test_an_option_that_no_source_sets_has_no_column() -> None:
     assert set(NUMBERS) & set(jobs(at("3.33-randread")).columns) == {"bs_bytes", "size_bytes"}
 
 
-def test_an_option_that_is_no_number_is_missing() -> None:
+def test_an_option_that_is_not_a_number_is_missing() -> None:
     document = json.loads(READ)
     document["jobs"][0]["job options"] |= {"size": "50%", "bs": "4k-16k", "numjobs": "many"}
     table = jobs(document)
@@ -133,50 +105,48 @@ def test_an_option_that_is_no_number_is_missing() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("written", ["4k", "4K", "4kb", "4Ki", "4kib", "4096", "0x1000", "1m", "1Mi", "2kB"])
 @pytest.mark.parametrize("base", [None, "1000", "1024"])
-def test_a_size_is_what_fio_makes_of_it(written: str, base: str | None, tmp_path: Path) -> None:
-    """fio itself is the judge: it makes I/Os of that size."""
+def test_a_size_is_read_as_fio_reads_it(written: str, base: str | None, tmp_path: Path) -> None:
     words = [f"--kb_base={base}"] if base else []
     words += ["--name=size", "--rw=read", "--ioengine=null", "--size=64m", "--number_ios=8", f"--bs={written}"]
     done = subprocess.run(
         ["fio", *words, "--output-format=json"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    found = parse_documents(done.stdout, "fio")
-    row = jobs(found).iloc[0]
+    row = jobs(parse_documents(done.stdout, "fio")).iloc[0]
     assert row["bs_bytes"] == row["io_bytes"] / row["total_ios"]
 
 
 # ---- Disks and syncs
 
 
-def test_disks_are_those_that_fio_names() -> None:
+def test_disks_have_the_statistics_that_fio_writes() -> None:
     table = disk_util([at("3.33-fdatasync-plus"), at("3.42-git-randread")])
     assert list(table["disk"]) == ["vda", "vda"]
     assert list(table["write_ios"]) == [308, 0]
     assert table["util_percent"][0] == pytest.approx(8.097166)
-    assert table["read_sectors"].isna()[0]  # which fio writes since 3.38
+    assert table["read_sectors"].isna()[0]  # fio writes sectors since 3.38
     assert table["read_sectors"][1] == 0
 
 
-def test_the_disks_below_another_are_summed_up() -> None:
+def test_sums_over_the_disks_of_a_raid_are_columns_of_their_own() -> None:
     document = json.loads(READ)
     below = {"read_ios": 7, "write_ios": 0, "read_ticks": 3, "in_queue": 4, "util": 1.5}
     document["disk_util"] = [{"name": "md0", "read_ios": 5, **{f"aggr_{key}": value for key, value in below.items()}}]
     (row,) = disk_util(document).to_dict("records")
-    told = (row["disk"], row["read_ios"], row["aggr_read_ios"], row["aggr_read_ticks_ms"], row["aggr_util_percent"])
-    assert told == ("md0", 5, 7, 3, 1.5)
+    columns = ("disk", "read_ios", "aggr_read_ios", "aggr_read_ticks_ms", "aggr_util_percent")
+    assert [row[column] for column in columns] == ["md0", 5, 7, 3, 1.5]
 
 
 @pytest.mark.parametrize("wrong", [{}, ["vda"], [{"name": 3}], [{"name": "vda", "read_ios": "5"}]])
-def test_disks_of_another_form_are_told_with_their_place(wrong: Any) -> None:
+def test_malformed_disks_are_an_error_with_the_path(wrong: Any) -> None:
     document = json.loads(READ)
     document["disk_util"] = wrong
     with pytest.raises(FioParseError, match=r"disk_util(\[0\])?"):
         disk_util(document)
 
 
-def test_syncs_are_told_apart_from_the_requests() -> None:
+def test_syncs_are_counted_apart_from_requests() -> None:
     (row,) = sync_latencies(at("3.33-fdatasync-plus")).to_dict("records")
-    # 256 writes with a sync after each fourth, none after the last
+    # 256 writes, a sync after every fourth one except the last
     assert (row["jobname"], row["syncs"]) == ("sync", 63)
     assert row["sync_min_ns"] < row["sync_p50_ns"] < row["sync_p99_ns"] <= row["sync_max_ns"] * 1.01
 
@@ -186,7 +156,7 @@ def test_a_job_without_syncs_has_no_row() -> None:
     assert list(sync_latencies([]).columns[:3]) == ["source", "document", "job"]
 
 
-# ---- Logs, as the installed fio writes them
+# ---- Logs of the installed fio
 
 
 def run_fio(folder: Path, *words: str) -> pd.DataFrame:
@@ -196,11 +166,11 @@ def run_fio(folder: Path, *words: str) -> pd.DataFrame:
     return jobs(folder / "result.json")
 
 
-def test_a_line_of_a_log_is_an_io(tmp_path: Path) -> None:
+def test_each_line_of_a_log_is_an_io(tmp_path: Path) -> None:
     asked = [f"--write_{what}_log=run" for what in ("bw", "lat", "iops")]
     result = run_fio(tmp_path, "--rw=randrw", "--numjobs=2", "--log_offset=1", *asked)
     samples = log_samples(tmp_path)
-    assert set(samples["log"]) >= {"bw", "lat", "clat", "iops"}  # a synchronous engine has no submission latency
+    assert set(samples["log"]) >= {"bw", "lat", "clat", "iops"}  # synchronous engines have no submission latency
     ios = result.groupby(["job", "direction"])["total_ios"].sum()
     for what in ("bw", "lat", "clat", "iops"):
         counted = samples[samples["log"] == what].groupby(["job", "direction"]).size()
@@ -215,7 +185,7 @@ def test_a_line_of_a_log_is_an_io(tmp_path: Path) -> None:
     assert np.median(bandwidth / (4096 * 1e9 / latency)) == pytest.approx(1, rel=0.2)
 
 
-def test_a_line_of_an_averaged_log_is_an_interval(tmp_path: Path) -> None:
+def test_each_line_of_an_averaged_log_is_an_interval(tmp_path: Path) -> None:
     asked = ("--time_based", "--runtime=1", "--log_avg_msec=200", "--write_iops_log=run", "--per_job_logs=0")
     result = run_fio(tmp_path, "--rw=randread", "--rate_iops=400", *asked)
     samples = log_samples(tmp_path / "run_iops.log")
@@ -224,7 +194,7 @@ def test_a_line_of_an_averaged_log_is_an_interval(tmp_path: Path) -> None:
     lasted_s = samples["time_ms"].astype("float64").diff().fillna(float(samples["time_ms"].iloc[0])) / 1000
     logged, ios = float((samples["value"] * lasted_s).sum()), result["total_ios"][0]
     assert 0 < logged < 1.1 * ios
-    assert len(samples) < 5 or logged > 0.5 * ios  # the last interval may lack, and be long
+    assert len(samples) < 5 or logged > 0.5 * ios  # the last interval may be missing
     assert samples["offset_bytes"].isna().all()
 
 
@@ -233,11 +203,11 @@ def test_a_line_of_an_averaged_log_is_an_interval(tmp_path: Path) -> None:
 def test_a_log_of_histograms_counts_the_ios_of_each_interval(coarseness: int, tmp_path: Path) -> None:
     asked = ("--time_based", "--runtime=1", "--write_hist_log=run", "--log_hist_msec=200")
     run_fio(tmp_path, "--rw=randrw", "--rate_iops=400", *asked, f"--log_hist_coarseness={coarseness}")
-    bins, whole = log_bins(tmp_path), latency_bins(tmp_path / "result.json")
-    for direction, of_run in whole.groupby("direction"):
+    bins, total = log_bins(tmp_path), latency_bins(tmp_path / "result.json")
+    for direction, of_run in total.groupby("direction"):
         logged = bins[bins["direction"] == direction]
         assert 0.5 * of_run["count"].sum() < logged["count"].sum() <= of_run["count"].sum()
-        # what is logged is part of the whole, in bins that are at most twice as wide
+        # the log is a part of the result, in bins that are at most twice as wide
         for limit_ns in of_run["bin_ns"]:
             longer, shorter = of_run["bin_ns"] > limit_ns, of_run["bin_ns"] < limit_ns
             assert logged["count"][logged["bin_ns"] > 2 * limit_ns].sum() <= of_run["count"][longer].sum()
@@ -250,8 +220,8 @@ def test_a_log_of_histograms_counts_the_ios_of_each_interval(coarseness: int, tm
 @pytest.mark.parametrize(
     ("line", "offset", "priority"),
     [
-        ("12, 5000, 0, 4096", None, None),  # by hand, in the form of the manual of fio 2.2
-        ("12, 5000, 0, 4096, 40960", 40960, None),  # by hand, with log_offset, in that of fio 3.1
+        ("12, 5000, 0, 4096", None, None),  # as in the manual of fio 2.2
+        ("12, 5000, 0, 4096, 40960", 40960, None),  # log_offset, as in the manual of fio 3.1
         ("12, 5000, 0, 4096, 1", None, 1),
         ("12, 5000, 0, 4096, 40960, 0", 40960, 0),
         ("12, 5000, 0, 4096, 0x4002", None, 0x4002),
@@ -267,24 +237,24 @@ def test_lines_of_all_versions_are_read(line: str, offset: int | None, priority:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message"),
     [
-        ("run_lat.1.log", "1, 2, 0, 4096\n1, 2, 3\n", "line 2: this is no line"),
-        ("run_lat.1.log", "1, 2, 0, 4096\n1, x, 0, 4096\n", "line 2: this is no line"),
-        ("run_lat.1.log", "1, 2, 5, 4096\n", "line 1: this is no line"),
-        ("run_lat.1.log", "1, 99999999999999999999, 0, 4096\n", "line 1: this is no line"),
-        ("run_lat.1.log", "{}", "line 1: this is no line"),
-        ("messages.log", "1, 2, 0, 4096\n", "the name is not that of a log of fio's"),
-        ("run_clat_hist.1.log", "1, 0, 4096, 1, 2\n", "this is a log of histograms: log_bins reads it"),
+        ("run_lat.1.log", "1, 2, 0, 4096\n1, 2, 3\n", "line 2: not a line of such a log"),
+        ("run_lat.1.log", "1, 2, 0, 4096\n1, x, 0, 4096\n", "line 2: not a line of such a log"),
+        ("run_lat.1.log", "1, 2, 5, 4096\n", "line 1: not a line of such a log"),
+        ("run_lat.1.log", "1, 99999999999999999999, 0, 4096\n", "line 1: not a line of such a log"),
+        ("run_lat.1.log", "{}", "line 1: not a line of such a log"),
+        ("messages.log", "1, 2, 0, 4096\n", "this is not the name of a log of fio"),
+        ("run_clat_hist.1.log", "1, 0, 4096, 1, 2\n", "this is a log of histograms: use log_bins"),
     ],
 )
-def test_what_is_no_log_is_told_with_its_line(name: str, text: str, told: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_log_is_an_error_with_its_line(name: str, text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(FioParseError, match=re.escape(told)):
+    with pytest.raises(FioParseError, match=re.escape(message)):
         log_samples(tmp_path / name)
 
 
-def test_a_histogram_of_another_size_is_told(tmp_path: Path) -> None:
+def test_a_histogram_of_another_size_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "run_clat_hist.1.log").write_text("1, 0, 4096, 1, 2\n")
     with pytest.raises(FioParseError, match="fio writes no histogram of 2 bins"):
         log_bins(tmp_path)

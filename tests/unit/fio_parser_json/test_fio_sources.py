@@ -1,4 +1,4 @@
-"""What may be given to the tables: files, folders, globs, open files, dicts; and what is left out on request."""
+"""Tests of the sources of tables, of skipped sources, and of the command."""
 
 import json
 import os
@@ -21,11 +21,14 @@ READ, MIX = DATA / "fio-3.33-randread.json", DATA / "fio-3.33-randrw-plus.json"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with two results below it, one of them in a folder of its own, and what is none."""
+    """Return a folder with two results and another file.
+
+    One result is in a subfolder.
+    """
     (tmp_path / "b").mkdir()
     (tmp_path / "b/read.json").write_bytes(READ.read_bytes())
     (tmp_path / "mix.json").write_bytes(MIX.read_bytes())
-    (tmp_path / "notes.txt").write_text("no result")
+    (tmp_path / "notes.txt").write_text("not a result")
     return tmp_path
 
 
@@ -35,69 +38,64 @@ def command(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[s
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
         **options,
     )
 
 
-def test_a_folder_stands_for_all_results_below_it_by_name(folder: Path) -> None:
+def test_a_folder_gives_all_results_below_it_sorted_by_path(folder: Path) -> None:
     table = jobs(folder)
     assert list(dict.fromkeys(table["source"])) == [str(folder / "b/read.json"), str(folder / "mix.json")]
 
 
-def test_a_glob_stands_for_the_files_that_match(folder: Path) -> None:
+def test_a_glob_gives_the_files_that_match_unless_a_file_has_this_name(folder: Path) -> None:
     assert set(jobs(f"{folder}/*.json")["source"]) == {str(folder / "mix.json")}
     assert set(jobs(f"{folder}/**/*.json")["source"]) == {str(folder / "b/read.json"), str(folder / "mix.json")}
-
-
-def test_a_file_whose_name_looks_like_a_glob_is_that_file(folder: Path) -> None:
     odd = folder / "run[1].json"
     odd.write_bytes(READ.read_bytes())
     assert set(jobs(odd)["source"]) == {str(odd)}
 
 
 def test_open_files_of_text_and_of_bytes_are_read_and_keep_their_names(folder: Path) -> None:
-    plain = jobs(READ)
     with open(READ, encoding="utf-8") as text, open(READ, "rb") as content:
-        tables = [jobs(text), jobs([content])]
-    for table in tables:
-        pd.testing.assert_frame_equal(table, plain)
+        for table in (jobs(text), jobs([content])):
+            pd.testing.assert_frame_equal(table, jobs(READ))
 
 
-def test_decoded_results_are_taken_as_they_are_and_told_apart_by_their_place() -> None:
+def test_decoded_results_are_named_by_their_position() -> None:
     decoded = json.loads(READ.read_text(encoding="utf-8"))
     table = jobs([decoded, READ, decoded])
     assert list(table["source"]) == ["<decoded 0>", str(READ), "<decoded 2>"]
     pd.testing.assert_frame_equal(jobs(decoded).drop(columns="source"), jobs(READ).drop(columns="source"))
 
 
-def test_a_decoded_mapping_that_is_not_fios_is_told() -> None:
-    with pytest.raises(FioParseError, match="<decoded 0>: this JSON is not fio's"):
-        jobs({"results": []})
-
-
-@pytest.mark.parametrize("given", [{"fio version": "fio-3.33"}, {"jobs": {}}])
-def test_a_decoded_mapping_without_jobs_is_told(given: dict[str, Any]) -> None:
-    with pytest.raises(FioParseError, match="jobs"):
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"results": []}, "<decoded 0>: this JSON is not output of fio"),
+        ({"fio version": "fio-3.33"}, "jobs"),
+        ({"jobs": {}}, "jobs"),
+        ("nowhere/*.json", "no file matches"),
+    ],
+)
+def test_a_source_without_a_result_is_an_error(given: Any, message: str) -> None:
+    with pytest.raises(FioParseError, match=message):
         jobs(given)
 
 
-def test_a_glob_without_a_file_and_an_empty_folder_are_told(tmp_path: Path) -> None:
-    with pytest.raises(FioParseError, match="no file matches"):
-        jobs(f"{tmp_path}/*.json")
-    with pytest.raises(FioParseError, match=r"there is no file in this folder whose name ends in \.json"):
+def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FioParseError, match=r"no file in this folder has a name that ends in \.json"):
         jobs(tmp_path)
 
 
-def test_what_is_no_source_at_all_is_a_type_error() -> None:
+def test_a_source_of_another_type_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="not int"):
         jobs([3])  # type: ignore[list-item]
 
 
-# ---- What is left out
+# ---- Skipped sources
 
 
-def test_skipping_leaves_out_a_whole_source_and_says_why(folder: Path) -> None:
+def test_a_skipped_source_yields_nothing_and_its_problem_is_returned(folder: Path) -> None:
     (folder / "cut.json").write_text(MIX.read_text()[:5000])
     (folder / "empty.json").touch()
     good = READ.read_text()
@@ -105,15 +103,15 @@ def test_skipping_leaves_out_a_whole_source_and_says_why(folder: Path) -> None:
     skipped: list[Skipped] = []
     table = jobs([folder, folder / "absent.json"], errors="skip", skipped=skipped)
     assert set(table["source"]) == {str(folder / "b/read.json"), str(folder / "mix.json")}
-    told = {Path(each.source).name: each.problem for each in skipped}
-    assert list(told) == ["cut.json", "empty.json", "second-cut.json", "absent.json"]
-    assert "cut short" in told["cut.json"]
-    assert "the file is empty" in told["empty.json"]
-    assert "after 1 whole document" in told["second-cut.json"]
-    assert told["absent.json"] == os.strerror(2)
+    problems = {Path(each.source).name: each.problem for each in skipped}
+    assert list(problems) == ["cut.json", "empty.json", "second-cut.json", "absent.json"]
+    assert "truncated" in problems["cut.json"]
+    assert "the file is empty" in problems["empty.json"]
+    assert "after 1 complete document" in problems["second-cut.json"]
+    assert problems["absent.json"] == os.strerror(2)
 
 
-def test_a_field_of_the_wrong_type_leaves_out_its_source_too() -> None:
+def test_a_source_with_a_field_of_the_wrong_type_is_skipped() -> None:
     wrong = json.loads(READ.read_text(encoding="utf-8"))
     wrong["jobs"][0]["read"]["iops"] = "many"
     skipped: list[Skipped] = []
@@ -121,17 +119,14 @@ def test_a_field_of_the_wrong_type_leaves_out_its_source_too() -> None:
     assert skipped == [Skipped("<decoded 0>", "jobs[0].read.iops: expected a number, found a string")]
 
 
-def test_without_a_list_what_is_left_out_is_a_warning(folder: Path) -> None:
-    (folder / "empty.json").touch()
-    with pytest.warns(UserWarning, match=r"1 of the sources left out, the first: .*empty\.json: the file is empty"):
-        jobs(folder, errors="skip")
-
-
-def test_nothing_is_said_where_nothing_is_left_out(folder: Path) -> None:
+def test_without_a_list_a_warning_counts_the_skipped_sources(folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(jobs(folder, errors="skip")) == 3
         assert len(latency_bins(folder, errors="skip"))
+    (folder / "empty.json").touch()
+    with pytest.warns(UserWarning, match=r"skipped sources: 1. The first: .*empty\.json: the file is empty"):
+        jobs(folder, errors="skip")
 
 
 def test_errors_is_one_of_two_words() -> None:
@@ -139,22 +134,22 @@ def test_errors_is_one_of_two_words() -> None:
         jobs(READ, errors="ignore")  # type: ignore[arg-type]
 
 
-def test_documents_of_any_sources_come_without_pandas(folder: Path) -> None:
+def test_reading_documents_of_any_source_does_not_import_pandas(folder: Path) -> None:
     assert [each.data for each in all_documents(folder)] == [
         each.data for path in (READ, MIX) for each in read_documents(path)
     ]
     code = f"import sys, fio_parser_json as f; list(f.all_documents({str(folder)!r})); print('pandas' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert said.stdout == "False\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "False\n"
 
 
 # ---- The command
 
 
-def test_the_command_prints_the_table(folder: Path) -> None:
-    said = command(folder / "mix.json", folder / "b")
-    assert (said.returncode, said.stderr) == (0, "")
-    assert said.stdout == jobs([folder / "mix.json", folder / "b"]).to_csv(index=False, lineterminator="\n")
+def test_the_command_prints_the_table_of_jobs(folder: Path) -> None:
+    done = command(folder / "mix.json", folder / "b")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == jobs([folder / "mix.json", folder / "b"]).to_csv(index=False, lineterminator="\n")
 
 
 @pytest.mark.parametrize("table", ["latency-bins", "disk-util", "sync-latencies"])
@@ -165,41 +160,41 @@ def test_the_command_prints_other_tables(table: str) -> None:
     assert command("--table", table, given).stdout == expected.to_csv(index=False, lineterminator="\n")
 
 
-def test_the_command_reads_what_is_piped_into_it() -> None:
+def test_the_command_reads_standard_input() -> None:
     with open(READ, "rb") as file:
-        said = command("-", stdin=file)
-    assert len(said.stdout.splitlines()) == 2
-    assert said.returncode == 0
+        done = command("-", stdin=file)
+    assert len(done.stdout.splitlines()) == 2
+    assert done.returncode == 0
 
 
 @pytest.mark.slow
-def test_the_command_leaves_out_only_what_it_is_told_to(folder: Path) -> None:
+def test_the_command_skips_invalid_sources_on_request_only(folder: Path) -> None:
     (folder / "a.json").write_text("nothing")
     refused = command(folder)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith(f"fio-parser-json: {folder}/a.json: no JSON of fio's in it")
+    assert refused.stderr.startswith(f"fio-parser-json: {folder}/a.json: no JSON output of fio found")
     assert len(refused.stderr.splitlines()) == 1
-    said = command("--skip", folder)
-    assert said.returncode == 1
-    assert len(said.stdout.splitlines()) == 4
-    assert said.stderr.startswith(f"fio-parser-json: left out {folder}/a.json: ")
+    done = command("--skip", folder)
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 4
+    assert done.stderr.startswith(f"fio-parser-json: skipped {folder}/a.json: ")
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "told"),
+    ("words", "status", "message"),
     [
         (["absent.json"], 1, "absent.json: No such file or directory"),
         ([], 2, "SOURCE"),
         (["--table", "job", "x"], 2, "'job'"),
-        (["--table", "disk-util", "--all-directions", "x"], 2, "--all-directions is of the table jobs"),
+        (["--table", "disk-util", "--all-directions", "x"], 2, "--all-directions is valid with --table jobs only"),
     ],
 )
-def test_a_mistake_is_one_message(words: list[str], status: int, told: str, tmp_path: Path) -> None:
-    said = command(*words, cwd=tmp_path)
-    assert said.returncode == status
-    assert told in said.stderr
-    assert "Traceback" not in said.stderr
+def test_a_mistake_gives_one_message(words: list[str], status: int, message: str, tmp_path: Path) -> None:
+    done = command(*words, cwd=tmp_path)
+    assert done.returncode == status
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
 
 
-def test_the_command_says_its_version() -> None:
+def test_the_command_prints_its_version() -> None:
     assert command("--version").stdout == f"fio-parser-json {fio_parser_json.__version__}\n"

@@ -1,4 +1,4 @@
-"""Facts about the claims of each study: they fit its grid, and those that are not reproduced say why."""
+"""Check the claims of each study: they select cells of its grid, and the ones not reproduced have a reason."""
 
 from typing import Any
 
@@ -7,18 +7,15 @@ import yaml
 from support import ROOT
 
 from iopatterns.analysis import published
-from iopatterns.configuration.factors import get
+from iopatterns.configuration.factors import find_factor
 from iopatterns.judging.claims import load_claims
-
-# ---- The claims and values of every study
-
 
 STUDIES = sorted(path.stem for path in (ROOT / "config/studies").glob("*.yaml"))
 SELECTIONS = ("where", "ratio", "to", "over_ratio", "over_to", "difference", "mean")
 
 
 def levels_of(grid: dict[str, Any], experiment: str) -> dict[str, list[Any]]:
-    """Return the levels that a study's grid has in an experiment, those of fixed options and its drives included."""
+    """Return the levels of an experiment by factor, with fixed options and drives."""
     body = grid["experiments"][experiment]
     fixed = {factor: [level] for factor, level in {**grid["fio"], **body.get("fio", {})}.items()}
     varied = {name: grid["levels"][level] if isinstance(level, str) else level for name, level in body["vary"].items()}
@@ -26,7 +23,7 @@ def levels_of(grid: dict[str, Any], experiment: str) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_each_claim_selects_what_the_study_s_grid_has(study: str) -> None:
+def test_each_claim_selects_levels_of_the_study_s_grid(study: str) -> None:
     grid = yaml.safe_load((ROOT / f"config/studies/{study}.yaml").read_text(encoding="utf-8"))
     content = yaml.safe_load((ROOT / f"data/published/{study}/claims.yaml").read_text(encoding="utf-8"))
     checks_ = [
@@ -42,25 +39,25 @@ def test_each_claim_selects_what_the_study_s_grid_has(study: str) -> None:
             levels = levels_of(grid, asked.pop("experiment", check["experiment"]))
             asked.pop("of", None)
             for factor, level in asked.items():
-                there = [get(factor).read(each) for each in levels[factor]]
+                there = [find_factor(factor).read(each) for each in levels[factor]]
                 wanted = [] if level == "all" else level if isinstance(level, list) else [level]
-                assert {get(factor).read(each) for each in wanted} <= set(there), (claim, factor)
+                assert {find_factor(factor).read(each) for each in wanted} <= set(there), (claim, factor)
         assert check.get("growth", "rw") in levels_of(grid, check["experiment"]), claim
 
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_each_file_of_claims_is_accepted(study: str) -> None:
-    values = published.load(ROOT / "data/published" / study)
+    values = published.load_values(ROOT / "data/published" / study)
     content = load_claims(ROOT, f"data/published/{study}/claims.yaml", values)
     assert content["claims"] or content["held_out"]
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_a_claim_that_the_twins_do_not_bear_out_says_why(study: str) -> None:
+def test_a_claim_that_is_not_reproduced_has_a_reason(study: str) -> None:
     content = yaml.safe_load((ROOT / f"data/published/{study}/claims.yaml").read_text())
     expected = yaml.safe_load((ROOT / f"data/published/{study}/expectations.yaml").read_text())["expected"]
     contradicted = {name for each in content.get("contradictions", []) for name in each["contradicted"]}
-    reasons = {"deviates": "deviation", "undecided": "undecided"}
+    reasons = {"not reproduced": "deviation", "undecided": "undecided"}
     for claim in content.get("claims", []):
         key = reasons.get(expected.get(claim["id"], ""))
         assert key is None or claim["id"] in contradicted or claim.get(key), claim["id"]

@@ -1,6 +1,5 @@
-"""Facts about the arithmetic in claims: what it comes to, and what is no arithmetic."""
+"""Evaluate the formulas of claims, and refuse everything that is not arithmetic."""
 
-import math
 import re
 
 import pytest
@@ -23,7 +22,7 @@ expressions = st.recursive(
 
 
 @given(expressions)
-def test_a_formula_comes_to_what_python_makes_of_it(text: str) -> None:
+def test_a_formula_has_the_value_that_python_computes(text: str) -> None:
     try:
         expected = eval(text, {}, dict(NUMBERS))
     except ZeroDivisionError:
@@ -33,32 +32,16 @@ def test_a_formula_comes_to_what_python_makes_of_it(text: str) -> None:
         assert Formula(text)(NUMBERS) == pytest.approx(expected, nan_ok=True)
 
 
-def test_products_come_before_sums() -> None:
-    assert Formula("100 / (99 + a) * 2 - 1")({"a": 1.0}) == 1.0
-
-
 @given(expressions)
-def test_the_names_of_a_formula_are_those_in_it(text: str) -> None:
+def test_names_are_listed_once_in_alphabetical_order(text: str) -> None:
     assert Formula(text).names == sorted(set(re.findall("[a-z_]+", text)))
-
-
-def test_names_come_once_and_in_alphabetical_order() -> None:
-    assert Formula("write / read + write * b").names == ["b", "read", "write"]
-
-
-def test_a_formula_without_names_has_none() -> None:
-    assert Formula("2 * (3 + 4)").names == []
-
-
-def test_whole_numbers_divide_into_fractions() -> None:
-    assert Formula("1 / 4")({}) == 0.25
 
 
 def test_a_formula_may_be_called_with_more_numbers_than_it_names() -> None:
     assert Formula("a")({"a": 1.0, "b": 2.0}) == 1.0
 
 
-def test_division_by_zero_is_an_error_and_no_infinity() -> None:
+def test_division_by_zero_is_an_error() -> None:
     with pytest.raises(ZeroDivisionError):
         Formula("1 / (a - a)")({"a": 2.0})
 
@@ -66,10 +49,10 @@ def test_division_by_zero_is_an_error_and_no_infinity() -> None:
 @pytest.mark.parametrize(
     "text", ["", "1 +", "(1", "a b", "a = 1", "1; 2", "import os", "read /", "100 %", "\0", "a\nb"]
 )
-def test_what_cannot_be_parsed_is_refused_in_one_sentence(text: str) -> None:
+def test_text_that_cannot_be_parsed_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(FormulaError) as caught:
         Formula(text)
-    assert str(caught.value) == f"'{text}' is no arithmetic expression such as 'read / (99 + write)'"
+    assert str(caught.value) == f"'{text}' is not an arithmetic expression such as 'read / (99 + write)'"
 
 
 @pytest.mark.parametrize(
@@ -94,23 +77,19 @@ def test_what_cannot_be_parsed_is_refused_in_one_sentence(text: str) -> None:
         ("(a := 2)", "(a := 2)"),
     ],
 )
-def test_what_is_no_arithmetic_is_refused_and_quoted(text: str, part: str) -> None:
+def test_an_expression_other_than_arithmetic_is_refused_and_quoted(text: str, part: str) -> None:
     with pytest.raises(FormulaError) as caught:
         Formula(text)
-    assert str(caught.value) == f"'{part}' in '{text}' is no number, name or + - * /"
+    assert str(caught.value) == f"'{part}' in '{text}' is not a number, a name or one of + - * /"
 
 
 @pytest.mark.parametrize("text", ["(" * 5000 + "1" + ")" * 5000, "+".join("1" * 20000)], ids=["nested", "long"])
-def test_a_formula_nested_too_deeply_is_refused(text: str) -> None:
-    with pytest.raises(FormulaError, match="is no arithmetic expression"):
+def test_an_expression_nested_too_deeply_is_refused(text: str) -> None:
+    with pytest.raises(FormulaError, match="is not an arithmetic expression"):
         Formula(text)
 
 
 @pytest.mark.parametrize("text", ["1e999", "1" + "0" * 400])
-def test_a_number_that_is_not_finite_is_refused(text: str) -> None:
-    with pytest.raises(FormulaError, match="is no number"):
+def test_an_infinite_number_is_refused(text: str) -> None:
+    with pytest.raises(FormulaError, match="is not a number"):
         Formula(text)
-
-
-def test_the_numbers_of_a_formula_are_taken_as_they_are() -> None:
-    assert math.isnan(Formula("a + 1")({"a": math.nan}))

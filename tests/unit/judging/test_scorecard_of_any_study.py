@@ -1,4 +1,4 @@
-"""Facts about the scorecard of a made-up study: any quantity, any unit, and zeros."""
+"""Judge a made-up study with several quantities and units, and with zeros."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from support import ROOT
 from iopatterns.configuration.sources import PublishedError
 from iopatterns.judging import scorecard
 from iopatterns.judging.check_statistics import ClaimsError
-from iopatterns.judging.claims import DEVIATES, REPRODUCED, UNTESTABLE
+from iopatterns.judging.claims import NOT_REPRODUCED, REPRODUCED, UNTESTABLE
 
 Scorecard = Mapping[str, Any]
 
@@ -67,7 +67,7 @@ OWN_CLAIMS: dict[str, Any] = {
 
 
 def own_study(root: Path, claims_: dict[str, Any] = OWN_CLAIMS, values: str = OWN_VALUES) -> Path:
-    """Lay out a study of one's own: reads, a mix and writes that stand still, two executions each."""
+    """Write the files of a study: reads, a mix and writes with zero rate, two repetitions each."""
     folder = root / "data/published" / OWN
     folder.mkdir(parents=True)
     (root / "data/twins").mkdir()
@@ -99,7 +99,7 @@ def own_study(root: Path, claims_: dict[str, Any] = OWN_CLAIMS, values: str = OW
 
 @pytest.fixture(scope="module")
 def own_card(tmp_path_factory: pytest.TempPathFactory) -> Scorecard:
-    return scorecard.judge(own_study(tmp_path_factory.mktemp("own")), OWN)
+    return scorecard.judge_study(own_study(tmp_path_factory.mktemp("own")), OWN)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def own_card(tmp_path_factory: pytest.TempPathFactory) -> Scorecard:
         ("bandwidth-mib", 35.15625, 0.0, REPRODUCED),
         ("reads-of-mix", 2250.0, 0.0, REPRODUCED),
         ("no-reads", 0.0, None, REPRODUCED),
-        ("other-zero", 9000.0, None, DEVIATES),
+        ("other-zero", 9000.0, None, NOT_REPRODUCED),
         ("at-another-depth", None, None, UNTESTABLE),
         ("below", 3.2, None, REPRODUCED),
         ("cost", 2.0, 0.0, REPRODUCED),
@@ -119,7 +119,7 @@ def own_card(tmp_path_factory: pytest.TempPathFactory) -> Scorecard:
         ("never-checked", None, None, UNTESTABLE),
     ],
 )
-def test_a_published_value_is_met_in_its_own_quantity_and_unit(
+def test_a_published_value_is_judged_in_its_quantity_and_unit(
     own_card: Scorecard, value: str, measured: float | None, error_percent: float | None, status: str
 ) -> None:
     row = by_id(own_card["values"])[value]
@@ -151,7 +151,7 @@ def test_a_value_published_at_a_level_of_any_setting_is_judged(
     table = pd.read_parquet(path)
     table.insert(0, f"set_{setting}", table["execution"].map({1: levels[0], 2: None}))
     table.to_parquet(path)
-    found = by_id(scorecard.judge(root, OWN)["values"])
+    found = by_id(scorecard.judge_study(root, OWN)["values"])
     assert (found["v0"]["measured"], found["v1"]["measured"]) == (9000.0, None)
 
 
@@ -162,26 +162,27 @@ def test_a_value_published_at_a_level_of_any_setting_is_judged(
         ("cost", "See the claim cost-of-a-mix."),
         ("mean-latency", "See the claim latency-of-a-mix."),
         ("at-another-depth", "Its drive or experiment was not measured."),
-        ("never-checked", "It describes the source's set-up, or what it tells of drives in general."),
+        ("never-checked", "It describes the set-up of the source, or drives in general."),
     ],
 )
-def test_it_is_said_where_a_value_was_judged(own_card: Scorecard, value: str, because: str) -> None:
+def test_the_reason_names_the_claim_that_measured_a_value(own_card: Scorecard, value: str, because: str) -> None:
     assert by_id(own_card["values"])[value]["because"] == because
 
 
-def test_a_claim_about_a_mean_tells_it_in_the_quantity_s_unit(own_card: Scorecard) -> None:
-    claim = by_id(own_card["claims"])["latency-of-a-mix"]
-    assert (claim["found"], claim["expected"]) == ("6.400 ms", "= 6.4 ms")
+@pytest.mark.parametrize(
+    ("claim", "found", "expected"),
+    [("latency-of-a-mix", "6.400 ms", "= 6.4 ms"), ("cost-of-a-mix", "2.000", "= 2")],
+)
+def test_a_mean_has_the_unit_of_its_quantity_and_arithmetic_has_none(
+    own_card: Scorecard, claim: str, found: str, expected: str
+) -> None:
+    verdict = by_id(own_card["claims"])[claim]
+    assert (verdict["found"], verdict["expected"]) == (found, expected)
 
 
-def test_a_claim_of_arithmetic_has_no_unit(own_card: Scorecard) -> None:
-    claim = by_id(own_card["claims"])["cost-of-a-mix"]
-    assert (claim["found"], claim["expected"]) == ("2.000", "= 2")
-
-
-def test_a_scorecard_with_zeros_is_json_that_others_can_read(own_card: Scorecard, tmp_path: Path) -> None:
-    scorecard.write(tmp_path, {OWN: own_card})
-    text = (tmp_path / f"results/{scorecard.NAME}").read_text(encoding="utf-8")
+def test_a_scorecard_with_zeros_is_valid_json(own_card: Scorecard, tmp_path: Path) -> None:
+    scorecard.write_scorecard(tmp_path, {OWN: own_card})
+    text = (tmp_path / f"results/{scorecard.SCORECARD_FILE}").read_text(encoding="utf-8")
     assert json.loads(text, parse_constant=pytest.fail)["studies"] == {OWN: own_card}
 
 
@@ -189,13 +190,13 @@ def one_claim(**check: Any) -> dict[str, Any]:
     return {"claims": [OWN_CLAIMS["claims"][0] | {"check": {"of": "iops", "experiment": "e", **check}}]}
 
 
-def test_a_claim_that_misses_a_published_zero_is_off_without_bound(tmp_path: Path) -> None:
+def test_the_error_of_a_missed_zero_is_not_a_number(tmp_path: Path) -> None:
     content = one_claim(mean={"rw": "read"}, equals="no-reads")
-    card_ = scorecard.judge(own_study(tmp_path, content), OWN)
-    scorecard.write(tmp_path, {OWN: card_})
+    card_ = scorecard.judge_study(own_study(tmp_path, content), OWN)
+    scorecard.write_scorecard(tmp_path, {OWN: card_})
     (claim,) = card_["claims"]
-    assert (claim["status"], claim["off_percent"]) == (DEVIATES, None)
-    assert "Infinity" not in (tmp_path / f"results/{scorecard.NAME}").read_text(encoding="utf-8")
+    assert (claim["status"], claim["off_percent"]) == (NOT_REPRODUCED, None)
+    assert "Infinity" not in (tmp_path / f"results/{scorecard.SCORECARD_FILE}").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -209,10 +210,10 @@ def test_a_claim_that_misses_a_published_zero_is_off_without_bound(tmp_path: Pat
 def test_a_claim_that_divides_by_zero_is_named_with_its_file(tmp_path: Path, check: dict[str, Any]) -> None:
     root = own_study(tmp_path, one_claim(**check))
     with pytest.raises(ClaimsError, match=rf"^data/published/{OWN}/claims\.yaml: claim 'cost-of-a-mix': its stat"):
-        scorecard.judge(root, OWN)
+        scorecard.judge_study(root, OWN)
 
 
 def test_a_value_with_an_unknown_quantity_is_named_with_its_file(tmp_path: Path) -> None:
     root = own_study(tmp_path, values=OWN_VALUES.replace("rate,Table 1,iops", "rate,Table 1,iosp"))
     with pytest.raises(PublishedError, match=r"values\.csv, line 2: quantity: .*did you mean 'iops'"):
-        scorecard.judge(root, OWN)
+        scorecard.judge_study(root, OWN)

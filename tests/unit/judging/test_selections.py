@@ -1,4 +1,4 @@
-"""Facts about the repetitions that a check selects: levels, lists of levels, quantities and other experiments."""
+"""Select the repetitions of a check by levels, quantity and experiment."""
 
 import itertools
 import math
@@ -8,13 +8,12 @@ import pytest
 from claim_checks import MEAN_OF_READS, RANDOM_TO_SEQUENTIAL, executions, judge, labels, parts_of, values
 
 from iopatterns.analysis import quantities
-from iopatterns.configuration.factors import column_of
 from iopatterns.judging.check_statistics import CachedExecutions
 from iopatterns.judging.claims import Judge
 
 
 def rates(*cells: tuple[list[float], dict[str, Any]]) -> Judge:
-    """Like `judge`, but of the rate in IOPS; the bandwidth is the same everywhere."""
+    """Return a judge like `judge`, with the numbers as rates in IOPS and equal bandwidths."""
     table = executions(*cells)
     return Judge(table.assign(iops=table["bandwidth_mb_per_s"], bandwidth_mb_per_s=1.0), [])
 
@@ -22,7 +21,7 @@ def rates(*cells: tuple[list[float], dict[str, Any]]) -> Judge:
 # ---- Levels
 
 
-def test_all_levels_are_those_that_the_experiment_measured() -> None:
+def test_all_stands_for_the_measured_levels_of_the_experiment() -> None:
     judge_ = judge(
         ([1.0], {"bs_bytes": 8192}),
         ([1.0], {"bs_bytes": 4096}),
@@ -32,7 +31,7 @@ def test_all_levels_are_those_that_the_experiment_measured() -> None:
     assert labels(parts) == ["4 KiB", "8 KiB"]
 
 
-def test_all_levels_of_a_setting_leave_out_cells_that_do_not_ask_for_it() -> None:
+def test_all_levels_of_a_setting_skip_cells_without_the_setting() -> None:
     judge_ = judge(([1.0], {"set_scheduler": "noop"}), ([1.0], {"set_scheduler": "cfq"}), ([1.0], {}))
     parts = parts_of(judge_, {**MEAN_OF_READS, "where": {"scheduler": "all"}, "at_least": 1})
     assert labels(parts) == ["cfq", "noop"]
@@ -62,7 +61,7 @@ def test_a_level_measured_on_one_side_of_a_ratio_is_skipped() -> None:
     assert labels(parts) == ["8 KiB"]
 
 
-def test_a_list_in_the_statistic_gives_a_part_each() -> None:
+def test_each_level_of_a_list_in_the_statistic_is_a_part() -> None:
     judge_ = judge(
         ([50.0], {"set_scheduler": "noop"}),
         ([75.0], {"set_scheduler": "deadline"}),
@@ -73,114 +72,82 @@ def test_a_list_in_the_statistic_gives_a_part_each() -> None:
     assert dict(zip(labels(parts), values(parts), strict=True)) == pytest.approx({"noop": 0.5, "deadline": 0.75})
 
 
-def test_parts_name_jobs_and_settings() -> None:
-    judge_ = judge(([1.0], {"numjobs": 4, "set_DRA": 1}))
-    parts = parts_of(judge_, {**MEAN_OF_READS, "where": {"numjobs": 4, "DRA": 1}, "at_least": 1})
-    assert labels(parts) == ["4 jobs, DRA 1"]
-
-
-def test_executions_of_other_experiments_do_not_count() -> None:
+def test_repetitions_of_other_experiments_are_skipped() -> None:
     judge_ = judge(([100.0], {}), ([900.0], {"experiments": "other"}))
     assert values(parts_of(judge_, {**MEAN_OF_READS, "at_least": 1})) == [100.0]
 
 
-def test_a_cell_serves_each_experiment_that_it_names() -> None:
+def test_a_cell_belongs_to_each_experiment_that_it_names() -> None:
     table = executions(([1.0], {"experiments": "initial block-size"}), ([2.0], {"experiments": "block-size"}))
-    assert [len(quantities.of_experiment(table, name)) for name in ("initial", "block-size", "block")] == [1, 2, 0]
-
-
-@pytest.mark.parametrize(
-    ("factor", "column"),
-    [
-        ("bs", "bs_bytes"),
-        ("rw", "rw"),
-        ("drive", "drive"),
-        ("numjobs", "numjobs"),
-        ("DRA", "set_DRA"),
-        ("scheduler", "set_scheduler"),
-        ("look_ahead", "set_look_ahead"),
-    ],
-)
-def test_each_factor_has_its_column(factor: str, column: str) -> None:
-    assert column_of(factor) == column
+    assert [len(quantities.select_experiments(table, name)) for name in ("initial", "block-size", "block")] == [1, 2, 0]
 
 
 @pytest.mark.parametrize("level", ["4k", "4 KiB", "4096", 4096])
-def test_a_block_size_is_selected_however_it_is_written(level: str | int) -> None:
+def test_a_block_size_is_selected_in_every_spelling(level: str | int) -> None:
     table = executions(([1.0], {"bs_bytes": 4096}), ([2.0], {"bs_bytes": 8192}))
     assert CachedExecutions(table).select({"bs": level})["bandwidth_mb_per_s"].tolist() == [1.0]
 
 
-def test_a_selection_holds_all_its_levels_at_once() -> None:
+def test_a_selection_combines_all_its_levels() -> None:
     table = executions(
         ([1.0], {"set_DRA": 1}), ([2.0], {"set_DRA": 1, "rw": "write"}), ([3.0], {"set_DRA": 0}), ([4.0], {})
     )
     assert CachedExecutions(table).select({"rw": "read", "DRA": 1})["bandwidth_mb_per_s"].tolist() == [1.0]
 
 
-def test_a_selection_of_nothing_is_all() -> None:
-    table = executions(([1.0, 2.0], {}))
-    assert CachedExecutions(table).select({}).equals(table)
-
-
-def test_a_selection_by_a_setting_that_no_cell_asks_for_is_empty() -> None:
+def test_a_selection_by_a_setting_that_no_cell_has_is_empty() -> None:
     assert CachedExecutions(executions(([1.0], {}))).select({"FSW": 1}).empty
 
 
-def test_labels_name_factors_that_are_numbers() -> None:
-    judge_ = judge(([1.0], {"rwmixread": 99, "set_scheduler": "cfq"}))
-    parts = parts_of(
-        judge_, {**MEAN_OF_READS, "where": {"rwmixread": 99, "scheduler": "cfq", "drive": "d"}, "at_least": 1}
+def test_labels_name_the_factors_of_numbers() -> None:
+    judge_ = judge(([1.0], {"rwmixread": 99, "set_scheduler": "cfq", "numjobs": 4, "set_DRA": 1}))
+    where = {"rwmixread": 99, "scheduler": "cfq", "drive": "d", "numjobs": 4, "DRA": 1}
+    parts = parts_of(judge_, {**MEAN_OF_READS, "where": where, "at_least": 1})
+    assert labels(parts) == ["rwmixread 99, cfq, d, 4 jobs, DRA 1"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "written"), [("offset", "1k"), ("offset", 1024), ("thinktime", "2 ms"), ("skip", "-8k")]
+)
+def test_sizes_and_durations_are_selected_by_their_value(factor: str, written: object) -> None:
+    table = executions(
+        ([1.0], {"offset": 1024, "thinktime": 2000, "skip": -8192}),
+        ([2.0], {"offset": 0, "thinktime": 0, "skip": 8192}),
     )
-    assert labels(parts) == ["rwmixread 99, cfq, d"]
-
-
-@pytest.mark.parametrize(("factor", "written"), [("offset", "1k"), ("offset", 1024), ("thinktime", "2 ms")])
-def test_sizes_and_durations_are_selected_as_people_write_them(factor: str, written: object) -> None:
-    table = executions(([1.0], {"offset": 1024, "thinktime": 2000}), ([2.0], {"offset": 0, "thinktime": 0}))
     assert CachedExecutions(table).select({factor: written})["bandwidth_mb_per_s"].tolist() == [1.0]
-
-
-def test_a_negative_size_is_selected() -> None:
-    table = executions(([1.0], {"skip": -8192}), ([2.0], {"skip": 8192}))
-    assert CachedExecutions(table).select({"skip": "-8k"})["bandwidth_mb_per_s"].tolist() == [1.0]
 
 
 # ---- Quantities and other experiments
 
 
-def test_a_check_is_about_the_quantity_that_it_names() -> None:
+def test_a_check_uses_the_quantity_that_it_names() -> None:
     judge_ = rates(([100.0], {}), ([25.0], {"rw": "randread"}))
     assert values(parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, "of": "iops", "at_most": 1})) == [0.25]
     assert values(parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, "at_most": 1})) == [1.0]
 
 
-def test_a_selection_may_be_about_a_quantity_of_its_own() -> None:
+def test_a_selection_may_have_a_quantity_of_its_own() -> None:
     judge_ = rates(([100.0], {}))
     check = {"ratio": {"of": "iops"}, "to": {"of": "bandwidth"}, "experiment": "initial", "at_least": 1}
     assert values(parts_of(judge_, check)) == [100.0]
 
 
-def test_a_selection_s_quantity_takes_the_place_of_the_check_s() -> None:
+def test_the_quantity_of_a_selection_overrides_the_one_of_the_check() -> None:
     check = {"mean": {"of": "iops"}, "of": "bandwidth", "experiment": "initial", "at_least": 1}
     assert values(parts_of(rates(([100.0], {})), check)) == [100.0]
 
 
-def test_growth_is_that_of_the_quantity() -> None:
+def test_growth_is_computed_from_the_quantity() -> None:
     judge_ = rates(([10.0], {"numjobs": 1}), ([40.0], {"numjobs": 2}))
     assert values(parts_of(judge_, {"growth": "numjobs", "of": "iops", "experiment": "initial", "at_least": 1})) == [
         4.0
     ]
 
 
-def test_executions_without_the_quantity_do_not_count() -> None:
+def test_repetitions_without_the_quantity_are_skipped() -> None:
     table = executions(([10.0, 20.0], {})).assign(latency_ms=[3.0, math.nan])
     check = {**MEAN_OF_READS, "of": "latency", "at_least": 1}
     assert values(parts_of(Judge(table, []), check)) == [3.0]
-
-
-def test_a_quantity_that_was_not_measured_gives_no_part() -> None:
-    assert parts_of(rates(([10.0], {})), {**MEAN_OF_READS, "of": "clat p99.9", "at_least": 1}) == []
 
 
 def test_a_selection_may_be_from_another_experiment() -> None:
@@ -189,18 +156,13 @@ def test_a_selection_may_be_from_another_experiment() -> None:
     assert values(parts_of(judge_, {**check, "at_least": 1})) == [3.0]
 
 
-def test_a_selection_from_an_experiment_that_was_not_run_gives_no_part() -> None:
-    check = {"ratio": {"rw": "read"}, "to": {"experiment": "other", "rw": "read"}, "experiment": "initial"}
-    assert parts_of(judge(([90.0], {})), {**check, "at_least": 1}) == []
-
-
-def test_where_selects_in_the_other_experiment_too() -> None:
+def test_where_also_selects_in_the_other_experiment() -> None:
     cells = [([float(size)], {"bs_bytes": size, "experiments": name}) for size in (4096, 8192) for name in ("a", "b")]
     check = {"ratio": {}, "to": {"experiment": "b"}, "experiment": "a", "where": {"bs": "all"}, "within": 0.1}
     assert values(parts_of(judge(*cells), check)) == [1.0, 1.0]
 
 
-def test_a_selection_s_level_takes_the_place_of_where_s() -> None:
+def test_the_level_of_a_selection_overrides_the_one_of_where() -> None:
     judge_ = judge(([10.0], {"numjobs": 1}), ([40.0], {"numjobs": 4}), ([80.0], {"numjobs": 8}))
     check = {"ratio": {}, "to": {"numjobs": 1}, "experiment": "initial", "where": {"numjobs": [4, 8]}, "at_least": 1}
     assert values(parts_of(judge_, check)) == [4.0, 8.0]

@@ -1,8 +1,8 @@
-"""Records what the MPI programs beside this file call, with strace, and writes data/traces/park2009/calls anew.
+"""Record the system calls of the MPI programs in this folder with strace; write data/traces/park2009/calls.
 
 Run it with the project's Python: `.venv/bin/python data/workloads/park2009/programs/record.py`. It needs the Debian
-packages strace, openmpi-bin, python3-mpi4py and python3-h5py-mpi, and runs the programs in /tmp/run, so that no trace
-has names of the machine or of a user.
+packages strace, openmpi-bin, python3-mpi4py and python3-h5py-mpi. The programs run in /tmp/run, so that no trace
+contains names of the machine or of a user.
 """
 
 import json
@@ -25,7 +25,7 @@ RUN = Path("/tmp/run")
 OUTPUT = HERE.parents[2] / "traces/park2009/calls"
 PROGRAMS = ("n_to_1", "n_to_n", "hdf5", "checkpoints")
 RANKS = 4
-PYTHON = "/usr/bin/python3"  # Debian's, which has its packages of MPI
+PYTHON = "/usr/bin/python3"  # Debian's, which can import Debian's MPI packages
 CALLS = (
     "open,openat,creat,close,read,readv,pread64,preadv,preadv2,write,writev,pwrite64,pwritev,pwritev2,lseek,ftruncate,"
     "fsync,fdatasync,dup,dup2,dup3,fcntl,execve,clone,clone3,fork,vfork,exit_group"
@@ -33,17 +33,17 @@ CALLS = (
 
 
 def record(program: str, output: Path) -> dict[str, object]:
-    """Record a program, and return its provenance."""
+    """Record a program to the file ``output`` and return the provenance of the trace."""
     shutil.rmtree(RUN, ignore_errors=True)
     RUN.mkdir()
     shutil.copy(HERE / f"{program}.py", RUN)
     traced = f"exec strace -f -y -ttt -T -s 0 -e trace={CALLS} -o trace.$OMPI_COMM_WORLD_RANK {PYTHON} {program}.py"
-    # one file system for the data, and no other way between the ranks than memory
+    # the ranks communicate only through memory
     mpi = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader", "-n", str(RANKS)]
     environment = {"PATH": os.environ["PATH"], "HOME": str(RUN), "LC_ALL": "C.UTF-8", "TMPDIR": str(RUN)}
     subprocess.run([*mpi, "sh", "-c", traced], cwd=RUN, env=environment, check=True, timeout=300)
-    trace = calls.Trace(f"mpi-{program.replace('_', '-')}", "recorded", "strace", lambda: form.tables(_of_ranks()))
-    done = calls.convert(trace, output)
+    trace = calls.Trace(f"mpi-{program.replace('_', '-')}", "recorded", "strace", lambda: form.call_tables(_of_ranks()))
+    done = calls.convert_calls(trace, output)
     return {
         "program": f"{(HERE / program).relative_to(HERE.parents[3])}.py",
         "program_sha256": files.sha256(HERE / f"{program}.py"),
@@ -55,7 +55,7 @@ def record(program: str, output: Path) -> dict[str, object]:
 
 
 def _of_ranks() -> Iterator[form.Call]:
-    """Yield the calls of all ranks on files of the program, by their times; the process is the rank."""
+    """Yield the calls of all ranks on files of the program, sorted by time, with the rank as the process."""
     parts = []
     for rank in range(RANKS):
         path = RUN / f"trace.{rank}"
@@ -72,7 +72,7 @@ def _of_ranks() -> Iterator[form.Call]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what was at work."""
+    """Return the versions of the packages that run and trace the programs, by package."""
     packages = ("strace", "openmpi-bin", "python3-mpi4py", "python3-h5py-mpi", "libhdf5-openmpi-103-1")
     found = {}
     for package in packages:
@@ -82,7 +82,7 @@ def versions() -> dict[str, str]:
 
 
 def main() -> None:
-    """Record all programs, or those that are named."""
+    """Record the programs named on the command line, or all programs."""
     OUTPUT.mkdir(parents=True, exist_ok=True)
     provenance = OUTPUT / "provenance.json"
     content = json.loads(provenance.read_text(encoding="utf-8")) if provenance.is_file() else {"traces": {}}

@@ -1,4 +1,7 @@
-"""Drives: what fio is pointed at. One small interface whatever the kind; the measuring code knows nothing else."""
+"""Drives: what fio measures.
+
+All kinds of drive have one interface, and measuring uses nothing else.
+"""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -8,67 +11,84 @@ from typing import Any, Protocol, runtime_checkable
 from iopatterns.base.messages import printable
 from iopatterns.configuration import kinds
 from iopatterns.measuring.drives.error import DriveError
-from iopatterns.measuring.fio import Outcome
-from iopatterns.raw.records import Identity, Replay, Settings, Specification
-from iopatterns.raw.tuning_steps import Step, StepRecord
+from iopatterns.measuring.fio import FioOutcome
+from iopatterns.raw.records import DriveIdentity, Replay, Settings, Specification
+from iopatterns.raw.tuning_steps import TuningStep
 
-__all__ = ["Drive", "DriveError", "Replaying", "open_drive"]
+__all__ = ["Drive", "DriveError", "ReplayingDrive", "open_drive"]
 
 
 class Drive(Protocol):
-    """A drive of any kind."""
+    """A drive of any kind.
+
+    The methods are called in this order: `hold`, and within its context `guard`, `prepare`, `tune`, `identify`; then
+    for each repetition `verify`, `run`, `verify` and `changed_settings`.
+    """
 
     @property
     def target(self) -> str:
-        """The path that fio is given, once the drive is prepared."""
+        """The path that is given to fio. The drive must be prepared."""
 
     @property
     def prefix(self) -> list[str]:
-        """What stands before fio on the command line: nothing for a real drive."""
+        """The words before ``fio`` on the command line; empty for a real drive."""
 
     def hold(self) -> AbstractContextManager[None]:
-        """Keep every other measurement off this drive while the context lasts."""
+        """Lock the drive while the context lasts; restore its settings on exit."""
 
-    def identify(self) -> Identity:
-        """Return what the drive is: name, kind, path, model, serial, size_bytes, file_system, scheduler …"""
+    def identify(self) -> DriveIdentity:
+        """Return the identity of the drive for metadata files."""
 
     def guard(self) -> None:
         """Raise DriveError unless this drive may be measured."""
 
     def verify(self) -> None:
-        """Raise DriveError unless what fio is given is still the drive that was checked."""
+        """Raise DriveError if the drive is no longer the one that `guard` checked."""
 
     def prepare(self) -> None:
-        """Bring the drive into the state in which measuring starts; quick when it is in that state."""
+        """Bring the drive into the state in which measuring starts."""
 
-    def tune(self, settings: Settings) -> list[Step]:
-        """Set what is asked for as far as the drive takes it; all is put back when `hold` ends."""
+    def tune(self, settings: Settings) -> list[TuningStep]:
+        """Set the settings of a cell.
 
-    def run(self, argv: list[str], expected_s: float) -> Outcome:
-        """Run fio, as `fio.run` does, by a command line that begins with ``prefix``."""
+        Returns a step for each that says whether it took effect.
+        """
 
-    def changed_settings(self, steps: Sequence[StepRecord]) -> list[str]:
-        """Return which settings are not as `tune` read them back: each with its name, that value and the present one.
+    def run(self, argv: list[str], expected_s: float) -> FioOutcome:
+        """Run a fio command line that begins with ``prefix``, see `fio.run_fio`."""
 
-        ``steps`` are the records of what `tune` returned.
+    def changed_settings(self, steps: Sequence[TuningStep]) -> list[str]:
+        """Return a message for each setting that has changed since `tune`.
+
+        ``steps`` are the steps that `tune` returned.
         """
 
 
 @runtime_checkable
-class Replaying(Protocol):
-    """What a drive of any kind can do besides that replays traces without fio."""
+class ReplayingDrive(Protocol):
+    """A drive that can replay block traces without fio."""
 
-    def replay(self, path: Path, asked: Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
-        """Replay a phase of the trace at ``path`` on a new drive of this kind.
+    def replay(self, path: Path, replay: Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
+        """Replay a phase of the trace at ``path`` on a drive in its initial state.
 
-        Returns the command by which a user replays that trace, and what `replays.measure` returns.
+        Returns:
+            The command by which a user replays the trace, and the two results of `replays.replay_phase`.
         """
 
 
 def open_drive(root: Path, specification: Specification) -> Drive:
-    """Return the drive that a cell's specification names; nothing is touched yet.
+    """Return the drive in the specification of a cell.
 
-    Each kind is imported where it is asked for: what one needs takes time that another's measurement can do without.
+    Nothing is opened or locked yet.
+
+    Each kind is imported only if it is used, because the imports take time.
+
+    Args:
+        root: The project folder.
+        specification: The specification of the cell.
+
+    Raises:
+        DriveError: Drives of this kind cannot be measured.
     """
     match specification["drive"]["kind"]:
         case "twin":
@@ -84,8 +104,8 @@ def open_drive(root: Path, specification: Specification) -> Drive:
 
             return FileDrive(root, specification)
         case other:
-            measured = ", ".join(name for name, kind in kinds.KINDS.items() if not kind.is_archived)
+            measurable = ", ".join(name for name, kind in kinds.DRIVE_KINDS.items() if not kind.is_archived)
             raise DriveError(
-                f"drive '{printable(str(specification['drive']['name']))}': none of the kind '{printable(str(other))}'"
-                f" can be measured. Valid are {measured}."
+                f"drive '{printable(str(specification['drive']['name']))}': drives of kind '{printable(str(other))}'"
+                f" cannot be measured. Valid kinds are {measurable}."
             )

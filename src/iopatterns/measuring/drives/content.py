@@ -1,4 +1,4 @@
-"""What is on a device, by a sample of it: whether there are data, and whether they are those that were left there."""
+"""A sample of the content of a device: where there are data, and their digest."""
 
 import hashlib
 import mmap
@@ -6,33 +6,45 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from iopatterns.measuring.drives.opened import reopened
+from iopatterns.measuring.drives.descriptors import reopen
 
 _MIB = 2**20
-_BLOCKS = 64  # spread over the device: a hard disk reads them in less than a second
+_BLOCKS = 64  # a hard disk reads them in less than a second
 _BLOCK_BYTES = 2**16
-# What a drive holds where nothing has been written
+# The bytes of a device where nothing has been written
 _EMPTY = (b"\x00", b"\xff")
 
 
 @dataclass(frozen=True)
-class Sample:
-    """The offsets in bytes at which data were found, and a digest of all that was read."""
+class ContentSample:
+    """The data found in a sample of a device.
+
+    Attributes:
+        data_at_bytes: The offsets of the sampled blocks that contain data.
+        sha256: The digest of all sampled blocks.
+    """
 
     data_at_bytes: list[int]
     sha256: str
 
 
-def sample(descriptor: int, size_bytes: int) -> Sample:
-    """Read the first and the last MiB of a device, and blocks spread between them, past the page cache.
+def sample_content(descriptor: int, size_bytes: int) -> ContentSample:
+    """Sample the first and last MiB of a device, and 64 blocks between them.
 
-    Raises OSError where some of it cannot be read.
+    The device is read with direct I/O.
+
+    Args:
+        descriptor: The open device.
+        size_bytes: The size of the device.
+
+    Raises:
+        OSError: A block cannot be read.
     """
     data_at_bytes: list[int] = []
     digest = hashlib.sha256()
-    direct = reopened(descriptor, os.O_RDONLY | os.O_DIRECT)
+    direct = reopen(descriptor, os.O_RDONLY | os.O_DIRECT)
     try:
-        with mmap.mmap(-1, 2 * _MIB) as buffer:  # anonymous memory, hence aligned
+        with mmap.mmap(-1, 2 * _MIB) as buffer:  # anonymous memory is aligned, as direct I/O requires
             for start, length in _places(size_bytes):
                 with memoryview(buffer) as view, view[:length] as part:
                     got = os.preadv(direct, [part], start)
@@ -42,11 +54,14 @@ def sample(descriptor: int, size_bytes: int) -> Sample:
                     data_at_bytes.append(start)
     finally:
         os.close(direct)
-    return Sample(data_at_bytes, digest.hexdigest())
+    return ContentSample(data_at_bytes, digest.hexdigest())
 
 
 def _places(size_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield offset and length of what is read, offsets in multiples of the largest logical block there is."""
+    """Yield the offset and length of each sampled block, in bytes.
+
+    Offsets are multiples of all logical block sizes.
+    """
     if size_bytes <= 2 * _MIB:
         yield 0, size_bytes
         return

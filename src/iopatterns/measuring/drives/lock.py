@@ -1,18 +1,26 @@
-"""Locks of drives: one measurement of a disk or file at a time, of whatever checkout, and under whatever name."""
+"""Locks of drives: two measurements never use the same disk concurrently.
+
+The locks exclude measurements of all checkouts.
+"""
 
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+from iopatterns.base import messages
 from iopatterns.measuring import machine
+from iopatterns.measuring.drives.descriptors import device_number_text
 from iopatterns.measuring.drives.error import DriveError
-from iopatterns.measuring.drives.opened import number_text
 
 
 class DiskBusyError(DriveError):
-    """Somebody else holds the disk; ``owner`` says who, such as ``process 123``."""
+    """Another process holds the lock of a disk.
+
+    Attributes:
+        owner: The process, such as ``process 123``.
+    """
 
     def __init__(self, name: str, owner: str) -> None:
         self.owner = owner
@@ -20,13 +28,21 @@ class DiskBusyError(DriveError):
 
 
 @contextlib.contextmanager
-def locked(number: int, *, waiting: Callable[[str], object] | None, shared: bool = False) -> Iterator[None]:
-    """Hold the lock of the block device with that number (``st_rdev``) while the context lasts.
+def locked(number: int, *, subject: str | None, shared: bool = False) -> Iterator[None]:
+    """Hold the lock of a block device while the context lasts.
 
-    The lock is flock(2) on the kernel's own node of the disk, whatever node or link the user named: two nodes of one
-    disk are one lock, and udev leaves a disk alone while it is held. Where somebody else has it, ``waiting`` is called
-    once with who that is, and the lock is waited for; without ``waiting`` DiskBusyError is raised. DriveError where the
-    kernel has no such disk any more. With ``shared``, others who share it hold it at the same time.
+    The lock is flock(2) on the kernel's own node of the device. All nodes and symbolic links by which users may name
+    the device share the lock, and udev does not touch a locked device.
+
+    Args:
+        number: The device number (``st_rdev``).
+        subject: The subject of the message that is printed before waiting for the lock, such as ``drive 'lab'``. If
+            None, a lock that another process holds is an error.
+        shared: Whether other processes may hold a shared lock meanwhile.
+
+    Raises:
+        DiskBusyError: Another process holds the lock, and `subject` is None.
+        DriveError: The kernel no longer has this device.
     """
     node = kernel_node(number)
     try:
@@ -35,25 +51,32 @@ def locked(number: int, *, waiting: Callable[[str], object] | None, shared: bool
         raise DriveError(f"{node} cannot be opened: {error.strerror}. Is the disk still connected?") from None
     try:
         if os.fstat(descriptor).st_rdev != number:
-            raise DriveError(f"{node} is not the disk {number_text(number)}. Is /dev as the kernel or udev made it?")
-        take(descriptor, str(node), waiting=waiting, shared=shared)
+            raise wrong_node(node, number)
+        take_lock(descriptor, str(node), subject=subject, shared=shared)
         yield
     finally:
         os.close(descriptor)
 
 
 @contextlib.contextmanager
-def kept_file(path: Path, *, waiting: Callable[[str], object]) -> Iterator[None]:
-    """Hold the lock of a file that is made for that, and deleted at the end; ``waiting`` as of `locked`.
+def locked_file(path: Path, *, subject: str) -> Iterator[None]:
+    """Create a file and hold its lock while the context lasts.
 
-    On a file system that several hosts share it holds over all of them. Raises OSError where there are no locks.
+    Delete the file at the end.
+
+    On a file system that several hosts share, the lock excludes processes on all of them. Raises OSError if the file
+    system has no locks.
+
+    Args:
+        path: The path of the file.
+        subject: See `locked`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            take(descriptor, str(path), waiting=waiting)
-            if _is_at(descriptor, path):  # else whoever had the lock before has deleted it meanwhile
+            take_lock(descriptor, str(path), subject=subject)
+            if _is_at(descriptor, path):  # the process that held the lock before may have deleted the file
                 try:
                     yield
                 finally:
@@ -70,29 +93,44 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def take(descriptor: int, name: str, *, waiting: Callable[[str], object] | None, shared: bool = False) -> None:
-    """Take the lock of an open file, which lasts until it is closed; ``waiting``, ``shared`` as of `locked`."""
+def take_lock(descriptor: int, name: str, *, subject: str | None, shared: bool = False) -> None:
+    """Take the lock of an open file. It is released when the file is closed.
+
+    Args:
+        descriptor: The open file.
+        name: The name of the file for `DiskBusyError`.
+        subject: See `locked`.
+        shared: See `locked`.
+    """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         owner = _owner(descriptor)
-        if waiting is None:
+        if subject is None:
             raise DiskBusyError(name, owner) from None
-        waiting(owner)
+        messages.say(f"{subject} is being measured by {owner}; waiting for it")
         fcntl.flock(descriptor, kind)
 
 
 def kernel_node(number: int) -> Path:
-    """Return the kernel's node of a block device, ``/dev/sdb``. Raises DriveError where there is no such device."""
-    entry = machine.sysfs_of(number)
+    """Return the kernel's node of a block device, such as ``/dev/sdb``.
+
+    Raises DriveError if the device is gone.
+    """
+    entry = machine.sysfs_folder(number)
     if entry is None:
-        raise DriveError(f"there is no disk {number_text(number)} any more. Is it still connected?")
+        raise DriveError(f"there is no disk {device_number_text(number)} any more. Is it still connected?")
     return Path("/dev") / entry.name.replace("!", "/")
 
 
+def wrong_node(node: Path, number: int) -> DriveError:
+    """Return the error for a node in /dev that is another device than expected."""
+    return DriveError(f"{node} is not the disk {device_number_text(number)}. Was /dev changed by hand?")
+
+
 def _owner(descriptor: int) -> str:
-    """Return who holds a lock on an open file, by the kernel's list of locks (proc(5), /proc/locks)."""
+    """Return the process that holds the lock of an open file (/proc/locks, proc(5))."""
     state = os.fstat(descriptor)
     place = f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}:{state.st_ino}"
     with contextlib.suppress(OSError):

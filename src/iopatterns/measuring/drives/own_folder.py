@@ -1,4 +1,4 @@
-"""The folder of this package's own beside a drive's file: nothing in it is anybody else's, and no link leads out."""
+"""The folder of this package's own files beside the file of a drive."""
 
 import contextlib
 import fcntl
@@ -7,9 +7,9 @@ import os
 import stat
 from typing import Any, Self
 
-from iopatterns.measuring.drives import opened
+from iopatterns.measuring.drives import descriptors
 
-NAME = ".iopatterns"
+OWN_FOLDER_NAME = ".iopatterns"
 _OWNER = "owner"
 _OWNER_TEXT = (
     b"This folder and all that is in it are made and deleted by iopatterns, for the drive's files beside it.\n"
@@ -17,27 +17,48 @@ _OWNER_TEXT = (
 
 
 class NotOursError(Exception):
-    """What bears a name of this package's is not this package's; the message names it and says what it is."""
+    """A file or folder with a name of this package belongs to somebody else.
+
+    The message says what it is.
+    """
 
 
 class OwnFolder:
-    """The open folder ``.iopatterns`` in another folder, for its user alone, with an owner's mark in it.
+    """The open folder ``.iopatterns``, which only its user can access.
 
-    Names in it are opened within it, never through a link, and only plain files with one name and of this user.
+    A file in the folder marks it as created by this package.
+
+    Only regular files of this user without other hard links are opened, and symbolic links are never followed.
+
+    Attributes:
+        descriptor: The descriptor of the folder.
     """
 
     def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor  # of the open folder
+        self.descriptor = descriptor
 
     @classmethod
-    def existing(cls, parent: int) -> Self | None:
-        """Return the one in the folder that a descriptor names, None where there is none. Raises NotOursError."""
+    def opened(cls, parent: int, *, create: bool) -> Self | None:
+        """Open the folder in a parent folder, which is given by descriptor.
+
+        Args:
+            parent: The descriptor of the parent folder.
+            create: Whether to create the folder if it is missing. If not, the result is None then.
+
+        Raises:
+            NotOursError: The folder belongs to somebody else.
+            OSError: The folder cannot be created.
+        """
+        if create:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(OWN_FOLDER_NAME, 0o700, dir_fd=parent)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            folder = cls(os.open(NAME, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent))
-        except FileNotFoundError:
-            return None
+            folder = cls(os.open(OWN_FOLDER_NAME, flags, dir_fd=parent))
         except OSError as error:
-            raise NotOursError(f"{NAME} cannot be opened as a folder ({error.strerror})") from None
+            if isinstance(error, FileNotFoundError) and not create:
+                return None
+            raise NotOursError(f"{OWN_FOLDER_NAME} cannot be opened as a folder ({error.strerror})") from None
         try:
             folder._check()
         except BaseException:
@@ -45,27 +66,19 @@ class OwnFolder:
             raise
         return folder
 
-    @classmethod
-    def made(cls, parent: int) -> Self:
-        """Return it, made where it is not there. Raises OSError or NotOursError."""
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(NAME, 0o700, dir_fd=parent)
-        found = cls.existing(parent)
-        if found is None:
-            raise NotOursError(f"{NAME} is deleted by somebody else as soon as it is made")
-        return found
-
     def close(self) -> None:
-        """Close it."""
-        opened.close(self.descriptor)
+        """Close the folder."""
+        descriptors.close_descriptor(self.descriptor)
 
     def _check(self) -> None:
         state = os.fstat(self.descriptor)
         if state.st_uid != os.geteuid():
-            raise NotOursError(f"{NAME} belongs to user {state.st_uid}")
+            raise NotOursError(f"{OWN_FOLDER_NAME} belongs to user {state.st_uid}")
         if stat.S_IMODE(state.st_mode) & 0o077:
-            raise NotOursError(f"{NAME} is open to others (mode {stat.S_IMODE(state.st_mode):o})")
-        fcntl.flock(self.descriptor, fcntl.LOCK_EX)  # whoever makes it puts its mark in before another looks
+            raise NotOursError(f"{OWN_FOLDER_NAME} is open to others (mode {stat.S_IMODE(state.st_mode):o})")
+        fcntl.flock(
+            self.descriptor, fcntl.LOCK_EX
+        )  # the process that creates the folder marks it before another checks it
         try:
             if not os.listdir(self.descriptor):
                 self._create(_OWNER, _OWNER_TEXT)
@@ -76,24 +89,31 @@ class OwnFolder:
         finally:
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
         if not ours:
-            raise NotOursError(f"{NAME} is there, and this package did not make it")
+            raise NotOursError(f"{OWN_FOLDER_NAME} exists, and this package did not create it")
 
     def open(self, name: str, flags: int) -> int:
-        """Open a file in it. Raises FileNotFoundError, other OSErrors, and NotOursError for what is no plain file."""
+        """Open a file in the folder; return its descriptor.
+
+        Raises:
+            NotOursError: The name is not that of a regular file of this user.
+            OSError: The file cannot be opened.
+        """
         try:
             descriptor = os.open(
                 name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self.descriptor
             )
         except IsADirectoryError:
-            raise NotOursError(f"{NAME}/{name} is a folder") from None
+            raise NotOursError(f"{OWN_FOLDER_NAME}/{name} is a folder") from None
         except OSError as error:
             if stat.S_ISLNK(self._mode(name)):
-                raise NotOursError(f"{NAME}/{name} is a symbolic link") from None
+                raise NotOursError(f"{OWN_FOLDER_NAME}/{name} is a symbolic link") from None
             raise error from None
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1 or state.st_uid != os.geteuid():
             os.close(descriptor)
-            raise NotOursError(f"{NAME}/{name} is no plain file of this user, or has several names")
+            raise NotOursError(
+                f"{OWN_FOLDER_NAME}/{name} is not a regular file of this user, or has several hard links"
+            )
         return descriptor
 
     def _mode(self, name: str) -> int:
@@ -103,21 +123,27 @@ class OwnFolder:
             return 0
 
     def new(self, name: str) -> int:
-        """Return a new, empty file open for reading and writing; one left behind under that name is deleted first."""
+        """Create an empty file in place of any older one.
+
+        Returns its descriptor, open for reading and writing.
+        """
         self.delete(name)
         return self.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there: of a link nothing but the name."""
+        """Delete a file if it exists. Of a symbolic link, only the link is deleted."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.descriptor)
 
     def has(self, name: str) -> bool:
-        """Return whether there is anything of that name."""
+        """Return whether a file or folder of this name exists."""
         return bool(self._mode(name))
 
     def read_json(self, name: str) -> Any:
-        """Return the content of a JSON file; None where there is none, or none that is whole. Raises NotOursError."""
+        """Return the content of a JSON file; None if it is missing or damaged.
+
+        Raises NotOursError.
+        """
         try:
             with open(self.open(name, os.O_RDONLY), encoding="utf-8") as file:
                 return json.load(file)
@@ -125,7 +151,10 @@ class OwnFolder:
             return None
 
     def write_json(self, name: str, content: Any) -> None:
-        """Write a JSON file that is whole or not there, and on the disk when this returns. Raises OSError."""
+        """Write a JSON file atomically, and return when it is on stable storage.
+
+        Raises OSError.
+        """
         temporary = f"{name}.new"
         self.delete(temporary)
         self._create(temporary, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())

@@ -2,16 +2,14 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from iopatterns.base import messages, signals
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.lock import DiskBusyError, locked
-from iopatterns.measuring.tuning import disk as disk_settings
-from iopatterns.measuring.tuning import journal
-from iopatterns.measuring.tuning import queue as queue_settings
+from iopatterns.measuring.tuning import disk_settings, journal
 from iopatterns.measuring.tuning.journal import Disk, Journal, Owner
 from iopatterns.raw import tuning_steps
 
@@ -58,9 +56,7 @@ def _restore_despite_stop_signal(own_journal: Journal) -> None:
 
 
 @contextlib.contextmanager
-def locked_disks(
-    disks: Sequence[Disk], owner: Owner, *, exclusive: bool, on_wait: Callable[[str], object]
-) -> Iterator[Journal]:
+def locked_disks(disks: Sequence[Disk], owner: Owner, *, exclusive: bool, subject: str) -> Iterator[Journal]:
     """Lock the disks under a file; yield a journal for the settings of the first.
 
     Settings that interrupted runs left changed on any of the disks are restored first. The settings recorded in the
@@ -73,7 +69,7 @@ def locked_disks(
         owner: The drive and the checkout that the changes are made for.
         exclusive: Whether to lock out all other measurements, as required for changing settings. Measurements that
             change no settings share the lock of a disk, unless settings of the disk are still to be restored.
-        on_wait: Called with the holder of a lock, such as ``process 123``, before this function waits for the lock.
+        subject: The subject of the message that is printed before waiting for a lock, see `lock.locked`.
 
     Raises:
         DriveError: A disk is gone, or root left its settings changed.
@@ -82,44 +78,44 @@ def locked_disks(
     with contextlib.ExitStack() as locks:
         # one order for all processes, so that no two wait for each other
         for disk in sorted(disks, key=lambda each: each.device_number):
-            _add_lock(locks, disk, on_wait, shared=not exclusive)
+            _add_lock(locks, disk, subject, shared=not exclusive)
         for disk in disks[1:]:
             _restore_leftovers(disk)
         with restored_on_exit(disks[0], owner) as own_journal:
             yield own_journal
 
 
-def _add_lock(locks: contextlib.ExitStack, disk: Disk, on_wait: Callable[[str], object], *, shared: bool) -> None:
+def _add_lock(locks: contextlib.ExitStack, disk: Disk, subject: str, *, shared: bool) -> None:
     """Add the lock of `disk` to `locks`, unless this process may not open the disk."""
     try:
         os.close(os.open(disk.node, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     except PermissionError:  # raised for root, too, in a container without access to the device
         return
     while True:
-        exclusive = not shared or bool(journal.paths(disk))  # restoring leftovers requires an exclusive lock
+        exclusive = not shared or bool(journal.journal_paths(disk))  # restoring leftovers requires an exclusive lock
         with contextlib.ExitStack() as attempt:
-            attempt.enter_context(locked(disk.device_number, waiting=on_wait, shared=not exclusive))
+            attempt.enter_context(locked(disk.device_number, subject=subject, shared=not exclusive))
             # a run that was killed between the two look-ups has left a journal: lock again, exclusively
-            if exclusive or not journal.paths(disk):
+            if exclusive or not journal.journal_paths(disk):
                 locks.push(attempt.pop_all())
                 return
 
 
 def _restore_leftovers(disk: Disk) -> None:
     """Restore the settings of a locked disk that interrupted runs left changed."""
-    for path in journal.paths(disk):
-        if journal.is_another_user_s(path):
+    for path in journal.journal_paths(disk):
+        if journal.is_reserved_for_root(path):
             raise DriveError(
                 f"{disk.node}: root has changed settings of this disk and not restored them: {path}."
                 " Restore them before you measure: sudo iopatterns restore"
             )
-        entry = journal.read(path)
-        if entry is not None and journal.disk_of(path, entry) == disk:
-            for line in journal.put_back(path, entry, disk):
+        entry = journal.read_journal(path)
+        if entry is not None and journal.find_disk(path, entry) == disk:
+            for line in journal.restore_entry(path, entry, disk):
                 messages.say(f"after an interrupted run for {messages.printable(entry.owner.drive)}: {line}")
 
 
-def restore_all() -> tuple[list[str], list[str]]:
+def restore_all_disks() -> tuple[list[str], list[str]]:
     """Restore all settings left changed on this host; return results and errors.
 
     The settings of a disk that is being measured are not touched: the measurement restores them.
@@ -129,7 +125,7 @@ def restore_all() -> tuple[list[str], list[str]]:
     """
     results: list[str] = []
     errors: list[str] = []
-    for path in journal.paths():
+    for path in journal.journal_paths():
         try:
             results += _restore_journal(path)
         except IoPatternsError as error:
@@ -141,26 +137,26 @@ def restore_all() -> tuple[list[str], list[str]]:
 
 def _restore_journal(path: Path) -> list[str]:
     """Restore the settings in one journal; return the lines that report it."""
-    if journal.is_another_user_s(path):
+    if journal.is_reserved_for_root(path):
         raise DriveError(f"{path}: only root can restore these settings: sudo iopatterns restore")
-    entry = journal.read(path)
+    entry = journal.read_journal(path)
     if entry is None:  # restored by another process since the folder was listed
         return []
     drive = messages.printable(entry.owner.drive)
-    if journal.needs_no_disk(entry):
-        return [f"{drive}: {line}" for line in journal.put_back(path, entry, entry.disk)]
-    disk = journal.disk_of(path, entry)
+    if journal.is_undone_by_reboot(entry):
+        return [f"{drive}: {line}" for line in journal.restore_entry(path, entry, entry.disk)]
+    disk = journal.find_disk(path, entry)
     try:
-        with locked(disk.device_number, waiting=None):
-            if (locked_entry := journal.read(path)) is None:
+        with locked(disk.device_number, subject=None):
+            if (locked_entry := journal.read_journal(path)) is None:
                 return []
-            return [f"{drive}: {line}" for line in journal.put_back(path, locked_entry, disk)]
+            return [f"{drive}: {line}" for line in journal.restore_entry(path, locked_entry, disk)]
     except DiskBusyError as busy:
         changed = ", ".join(entry.settings)
         return [f"{drive}: {disk.node} is being measured by {busy.owner}, which will restore {changed} at its end"]
 
 
-def changed_settings(device: str, steps: Sequence[tuning_steps.StepRecord]) -> list[str]:
+def settings_changed_since_tuning(device: str, steps: Sequence[tuning_steps.TuningStep]) -> list[str]:
     """Return a message for each setting that no longer has its value after tuning.
 
     Settings that the disk did not report after tuning are skipped.
@@ -174,10 +170,7 @@ def changed_settings(device: str, steps: Sequence[tuning_steps.StepRecord]) -> l
         setting, tuned = step["setting"], step["after"]
         if tuned is None:
             continue
-        if setting in queue_settings.SETTINGS:
-            current = queue_settings.present(queue_settings.file(device, setting))
-        else:
-            current = disk_settings.present(Path("/dev") / device, setting)
+        current = disk_settings.current_value(Path("/dev") / device, setting)
         if current != tuned:
             changed.append(f"{setting} of {device} was {tuned} after tuning and is {current} now")
     return changed

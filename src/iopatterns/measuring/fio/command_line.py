@@ -4,7 +4,7 @@ from pathlib import Path
 
 from iopatterns.configuration import factors
 from iopatterns.measuring.steadiness import ROUNDS
-from iopatterns.raw.records import Options, Specification
+from iopatterns.raw.records import FioOptions, Specification
 
 # The length of a round as a share of the runtime. The definition of steady state needs ROUNDS rounds. The last requests
 # of a round end late: 5 % of the runtime allow for that.
@@ -14,14 +14,8 @@ _ROUND_SHARE = 0.95 / ROUNDS
 _LOG_COARSENESS = 3
 
 
-def command(
-    specification: Specification,
-    target: str,
-    randseed: int,
-    runtime_ms: int,
-    output: str,
-    *,
-    iolog: str | None = None,
+def fio_command_line(
+    specification: Specification, target: str, randseed: int, runtime_ms: int, output: str, *, iolog: str | None = None
 ) -> list[str]:
     """Return fio's command line for one repetition of a cell.
 
@@ -44,7 +38,7 @@ def command(
     options = specification["fio"]
     argv = ["fio", f"--name={options['rw']}", f"--filename={_escaped(target)}"]
     given = {"size": specification["drive"]["file_size_bytes"], **options}
-    for name in factors.names(factors.Role.OURS):
+    for name in factors.factor_names(factors.FactorRole.OURS):
         given.pop(name, None)
     if options.get("skip"):
         given["rw"] = f"{options['rw']}:{options['skip']}"
@@ -81,7 +75,7 @@ def _escaped(path: str) -> str:
     return path.replace(":", "\\:")
 
 
-def only_reads(options: Options) -> bool:
+def only_reads(options: FioOptions) -> bool:
     """Return whether a workload writes nothing.
 
     For a replayed log of the user, ``rw`` says what the log does. The log is checked against ``rw`` when it is read.

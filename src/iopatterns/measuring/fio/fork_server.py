@@ -1,4 +1,7 @@
-"""A fio process that stays loaded and forks once per repetition on a simulated drive."""
+"""A fio process that stays loaded, and forks for each repetition.
+
+It is used on simulated drives.
+"""
 
 import contextlib
 import os
@@ -11,12 +14,11 @@ from collections.abc import Mapping
 from typing import IO
 
 from iopatterns.measuring.fio.process import (
-    Outcome,
+    FioOutcome,
     child_signals_blocked,
     require_success,
     spawned,
     timeout_as_error,
-    timeout_s,
 )
 
 _STATUS = struct.Struct("i")  # the wait status of wait(2)
@@ -31,15 +33,20 @@ class FioForkServer:
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Store the environment for programs on the simulated drive (`iopatterns.twin.running.prepare`)."""
+        """Store the environment for programs on the simulated drive.
+
+        It is made by `iopatterns.twin.running.prepare_environment`.
+        """
         self._environment = environment
         self._resources = contextlib.ExitStack()  # the process and everything that it needs
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket
         self._output: IO[bytes]
 
-    def run(self, argv: list[str], expected_s: float, displayed: list[str]) -> Outcome:
-        """Run one repetition and wait for its end. Disturbances are not detected: virtual time does not notice them.
+    def run(self, argv: list[str], expected_s: float, displayed: list[str]) -> FioOutcome:
+        """Run one repetition and wait for its end.
+
+        Disturbances are not detected: virtual time does not notice them.
 
         Args:
             argv: The command line, made by `iopatterns.twin.running.on_drive`.
@@ -53,8 +60,8 @@ class FioForkServer:
         if self._process is None:
             self._process = self._start(argv[0])
         try:
-            self._channel.settimeout(timeout_s(expected_s))
-            with timeout_as_error(displayed, expected_s):
+            with timeout_as_error(displayed, expected_s) as timeout_s:
+                self._channel.settimeout(timeout_s)
                 status = self._execute(argv, self._process)
             require_success(status, self._output, displayed)
             self._output.seek(0)
@@ -62,10 +69,13 @@ class FioForkServer:
         except BaseException:
             self.close()
             raise
-        return Outcome(started_s, time.time(), time.monotonic() - clock)
+        return FioOutcome(started_s, time.time(), time.monotonic() - clock)
 
     def _execute(self, argv: list[str], process: subprocess.Popen[bytes]) -> int:
-        """Return the exit status of a repetition, negative after a signal. Raises TimeoutError."""
+        """Return the exit status of a repetition, negative after a signal.
+
+        Raises TimeoutError.
+        """
         try:
             self._channel.send(b"".join(os.fsencode(argument) + b"\0" for argument in argv[1:]))
             reply = self._channel.recv(_STATUS.size)

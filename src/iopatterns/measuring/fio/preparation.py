@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fio_parser_json.documents import read_documents
 
-from iopatterns.measuring.fio.process import run
+from iopatterns.measuring.fio.process import run_fio
 
 
 def fill(descriptor: int, size_bytes: int) -> None:
@@ -17,7 +17,7 @@ def fill(descriptor: int, size_bytes: int) -> None:
         FioError: fio failed.
     """
     argv = [*_command(descriptor, size_bytes), "--rw=write", "--bs=1m", "--ioengine=psync", "--output=/dev/null"]
-    run(argv, expected_s=size_bytes / 2**20, descriptors=[descriptor])
+    run_fio(argv, expected_s=size_bytes / 2**20, descriptors=[descriptor])
 
 
 def random_writes(descriptor: int, size_bytes: int, runtime_ms: int, randseed: int, output: Path) -> float:
@@ -37,7 +37,7 @@ def random_writes(descriptor: int, size_bytes: int, runtime_ms: int, randseed: i
     argv += ["--ioengine=libaio", "--iodepth=32", "--norandommap=1"]
     argv += ["--time_based=1", f"--runtime={runtime_ms}ms", "--output-format=json"]
     try:
-        run([*argv, f"--output={output}"], expected_s=runtime_ms / 1000, descriptors=[descriptor])
+        run_fio([*argv, f"--output={output}"], expected_s=runtime_ms / 1000, descriptors=[descriptor])
         (document,) = read_documents(output)
     finally:
         output.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The fio process: started, watched for disturbances, and killed with this process."""
+"""The fio process: started, watched for disturbances, killed with its parent."""
 
 import contextlib
 import ctypes
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from iopatterns.base import children
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.signals import STOPPING
+from iopatterns.base.signals import STOP_SIGNALS
+from iopatterns.base.subprocess_env import child_environment
 
 _MIN_SUSPENDED_S = 0.001  # the two clocks of `_suspended_s` are not read at the same moment
 # fio that has not ended this long after its expected end hangs (dead disk, stuck kernel)
@@ -27,22 +27,25 @@ _CHILD_SIGNALS = (signal.SIGCHLD, signal.SIGCONT)
 
 
 class FioError(IoPatternsError):
-    """fio failed, or its result is no valid measurement; the message contains fio's output."""
+    """fio failed, or its result is no valid measurement.
+
+    The message contains fio's output.
+    """
 
 
 class DisturbedError(FioError):
-    """fio succeeded, but was held up or its clock was wrong: the result does not describe the drive."""
+    """fio succeeded, but was disturbed: the result does not describe the drive."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FioOutcome:
     """The course of one fio process.
 
     Attributes:
         started_s: Seconds since the epoch.
         ended_s: Seconds since the epoch.
         wall_s: The duration.
-        disturbed: What held fio up or may have, as a predicate: "was stopped by a signal for a while".
+        disturbed: What disturbed fio, as a predicate: "was stopped by a signal for a while". None if nothing did.
         counters: The counters of a simulated drive at the end, by name.
     """
 
@@ -54,7 +57,10 @@ class Outcome:
 
 
 def version() -> str:
-    """Return the output of ``fio --version``, such as ``fio-3.33``. Raises FioError without fio."""
+    """Return the output of ``fio --version``, such as ``fio-3.33``.
+
+    Raises FioError without fio.
+    """
     path = shutil.which("fio")
     if path is None:
         raise FioError("fio is not installed. Run ./reproduce.sh, which installs it.")
@@ -64,10 +70,13 @@ def version() -> str:
 
 @functools.cache
 def _version(path: str, *_state: int) -> str:
-    """Return the version of the fio at `path`; `_state` identifies the file in the cache."""
+    """Return the version of the fio at `path`.
+
+    `_state` identifies the file in the cache.
+    """
     try:
         result = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, check=True, env=children.environment()
+            [path, "--version"], capture_output=True, text=True, check=True, env=child_environment()
         )
         return result.stdout.strip()
     except OSError as error:
@@ -76,7 +85,7 @@ def _version(path: str, *_state: int) -> str:
         raise FioError(f"fio --version failed: {error.stderr.strip()}") from None
 
 
-def run(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -> Outcome:
+def run_fio(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -> FioOutcome:
     """Run fio in its own process group and wait for its end.
 
     An interrupt or an error kills the process group at once. If this process is killed, the kernel kills fio.
@@ -91,13 +100,14 @@ def run(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -
     """
     started_s, clock, suspended_s = time.time(), time.monotonic(), _suspended_s()
     with tempfile.TemporaryFile() as output, child_signals_blocked() as mask:
-        with spawned(argv, output, mask, os.environ, descriptors) as process, timeout_as_error(argv, expected_s):
-            status, disturbed = _wait(process, timeout_s(expected_s))
+        spawning = spawned(argv, output, mask, os.environ, descriptors)
+        with spawning as process, timeout_as_error(argv, expected_s) as timeout_s:
+            status, disturbed = _wait(process, timeout_s)
         require_success(status, output, argv)
     suspended_s = _suspended_s() - suspended_s
     if suspended_s > _MIN_SUSPENDED_S:
         disturbed = f"ran while the machine was suspended for {suspended_s:.1f} s"
-    return Outcome(started_s, time.time(), time.monotonic() - clock, disturbed)
+    return FioOutcome(started_s, time.time(), time.monotonic() - clock, disturbed)
 
 
 @contextlib.contextmanager
@@ -114,14 +124,14 @@ def spawned(
         argv: The command line.
         output: The file that receives stdout and stderr.
         mask: The signals that the program has blocked, from `child_signals_blocked`.
-        environment: The environment, which is made uniform (`children.environment`).
+        environment: The environment, which is made uniform (`subprocess_env.child_environment`).
         descriptors: The file descriptors that the program inherits.
 
     Raises:
         FioError: There is no such program.
     """
     # a stop signal that arrives meanwhile stays pending until fio can be killed
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         process = subprocess.Popen(
             argv,
@@ -129,7 +139,7 @@ def spawned(
             stdout=output,
             stderr=subprocess.STDOUT,
             process_group=0,
-            env=children.environment(environment),
+            env=child_environment(environment),
             pass_fds=tuple(descriptors),
             preexec_fn=functools.partial(_preexec, os.getpid(), mask),  # noqa: PLW1509 - no threads here
         )
@@ -154,7 +164,7 @@ def _preexec(parent: int, mask: set[int | signal.Signals]) -> None:
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Have the kernel send a signal to this process when the thread that started it ends."""
+    """Have the kernel send a signal to this process when its parent thread ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
@@ -179,7 +189,9 @@ def child_signals_blocked() -> Iterator[set[int | signal.Signals]]:
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int, str | None]:
-    """Return the exit status of a process as soon as it ends, and what stopped it meanwhile. Raises TimeoutError.
+    """Wait for a process; return its exit status and what stopped it meanwhile.
+
+    Raises TimeoutError.
 
     Requires `child_signals_blocked`. `Popen.wait` with a timeout polls every 50 ms, which is as long as fio takes on a
     simulated drive.
@@ -206,17 +218,15 @@ def _wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int, str | 
             disturbed = disturbed or _PARENT_STOPPED
 
 
-def timeout_s(expected_s: float) -> float:
-    """Return after how many seconds fio is taken to hang, given its expected duration."""
-    return 10 * expected_s + _PATIENCE_S
-
-
 @contextlib.contextmanager
-def timeout_as_error(argv: list[str], expected_s: float) -> Iterator[None]:
-    """Turn TimeoutError into FioError, with the command line and its expected duration."""
+def timeout_as_error(argv: list[str], expected_s: float) -> Iterator[float]:
+    """Yield the time in seconds after which fio is considered to hang.
+
+    TimeoutError becomes FioError, with the command line and the expected duration.
+    """
     clock = time.monotonic()
     try:
-        yield
+        yield 10 * expected_s + _PATIENCE_S
     except TimeoutError:
         raise FioError(
             f"fio did not end: it was to take {expected_s:.1f} s and was stopped after"
@@ -239,15 +249,16 @@ def indented(text: str) -> str:
 
 
 def _preamble(argv: list[str]) -> str:
-    """Return what fio wrote before the JSON in its output file: some errors end up there."""
-    for argument in argv:
-        if argument.startswith("--output="):
-            with contextlib.suppress(OSError):
-                text = Path(argument.removeprefix("--output=")).read_text(errors="replace")
-                return text[: text.find("{")].strip() if "{" in text else text.strip()
+    """Return what fio wrote before the JSON in its output file, such as errors."""
+    output = next((word.removeprefix("--output=") for word in argv if word.startswith("--output=")), "")
+    with contextlib.suppress(OSError):
+        return Path(output).read_text(errors="replace").partition("{")[0].strip()
     return ""
 
 
 def _suspended_s() -> float:
-    """Return for how long the machine has been suspended since boot (clock_gettime(2), CLOCK_BOOTTIME)."""
+    """Return for how long the machine has been suspended since boot, in s.
+
+    It is the difference of two clocks (clock_gettime(2), CLOCK_BOOTTIME).
+    """
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)

@@ -1,4 +1,4 @@
-"""The check of fio's results: a result is accepted only if it is complete and valid, and nothing disturbed fio."""
+"""The check of fio's results: complete, valid and undisturbed."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,8 @@ from typing import Any
 from fio_parser_json.documents import FioParseError, read_documents
 
 from iopatterns.base import engines
-from iopatterns.measuring.fio.process import DisturbedError, FioError, Outcome, indented
-from iopatterns.raw.records import Options, Specification
+from iopatterns.measuring.fio.process import DisturbedError, FioError, FioOutcome, indented
+from iopatterns.raw.records import FioOptions, Specification
 
 # A direction of a mixed workload may have had no request if this is at least as likely by chance
 _MIN_LIKELIHOOD = 1e-6
@@ -26,10 +26,12 @@ _MAX_LATE_END_MS = 500
 _MAX_OVERHEAD_S = 30.0
 
 
-def check(
-    output: Path, specification: Specification, requests: int | None = None, outcome: Outcome | None = None
+def check_result(
+    output: Path, specification: Specification, requests: int | None = None, outcome: FioOutcome | None = None
 ) -> int:
-    """Return how many bytes a repetition moved; raise FioError unless its result is complete and valid.
+    """Return how many bytes a repetition moved.
+
+    Raise FioError unless its result is complete and valid.
 
     fio exits with 0 in several cases in which it measured nothing; so: one document, no error, the expected number of
     jobs, I/O in each direction, and a runtime near the requested one. Two exceptions:
@@ -87,8 +89,8 @@ def check(
     return moved_bytes
 
 
-def _check_duration(jobs: Sequence[Mapping[str, Any]], specification: Specification, outcome: Outcome) -> None:
-    """Raise DisturbedError if the I/O or the fio process took longer than a drive explains."""
+def _check_duration(jobs: Sequence[Mapping[str, Any]], specification: Specification, outcome: FioOutcome) -> None:
+    """Raise DisturbedError if fio took longer than the drive explains."""
     options = specification["fio"]
     longest_ms = 0
     for job in jobs:
@@ -108,21 +110,21 @@ def _check_duration(jobs: Sequence[Mapping[str, Any]], specification: Specificat
 
 
 def _max_runtime_ms(specification: Specification, total_ios: int, runtime_ms: int) -> float:
-    """Return the longest plausible runtime of a job that did `total_ios` requests in `runtime_ms`.
+    """Return the longest plausible runtime of a job, in ms.
 
     As many requests as are outstanding at once may start just before the end. Draining them takes the time that as many
     requests take on this drive: at depth 1024 a hard disk of 100 IOPS ends ten seconds late.
     """
     options = specification["fio"]
-    depth = options.get("iodepth", 1) if options.get("ioengine") in engines.ASYNCHRONOUS else 1
+    depth = options.get("iodepth", 1) if options.get("ioengine") in engines.ASYNCHRONOUS_ENGINES else 1
     outstanding = depth * (options.get("numjobs", 1) if options.get("group_reporting") else 1)
     drain_ms = runtime_ms * min(1.0, outstanding / max(1, total_ios))
     pause_ms = options.get("thinktime", 0) / 1000
     return float(_MAX_RUNTIME_SHARE * specification["runtime_ms"] + _MAX_LATE_END_MS + pause_ms + drain_ms)
 
 
-def _shares(options: Options) -> dict[str, float]:
-    """Return the directions of a workload, each with its expected share of the requests."""
+def _shares(options: FioOptions) -> dict[str, float]:
+    """Return the directions of a workload, with their expected shares of requests."""
     rw = options["rw"]
     if rw in {"readwrite", "randrw"}:
         share = options.get("rwmixread", 50) / 100

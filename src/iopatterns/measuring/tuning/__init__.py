@@ -1,1 +1,1 @@
-"""Settings of a drive: set, read back, recorded so that they can be restored."""
+"""Drive settings: read, set, recorded in a journal, and restored."""

@@ -1,4 +1,7 @@
-"""The journal of a disk: its settings as they were before anything was changed, noted first, so that they come back."""
+"""The journal of a disk: original values of settings, recorded before a change.
+
+After a run that was killed, the journal says what to restore.
+"""
 
 import contextlib
 import hashlib
@@ -13,28 +16,38 @@ from iopatterns.base import host_state, signals
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
 from iopatterns.measuring import machine
-from iopatterns.measuring.tuning import disk, queue
+from iopatterns.measuring.tuning import disk_settings, queue_settings
+from iopatterns.raw.tuning_steps import is_in_effect
 
 _FOLDER = "journal"
 _SYS_BLOCK = Path("/sys/block")
 _FILE_NAME = re.compile(r"[A-Za-z0-9-]*-[0-9a-f]{12}\.[A-Za-z0-9!_-]+\.json")
-_BY_HAND = "Look at what it says, put that back by hand, then delete it."
 
-Value = int | str
+SettingValue = int | str
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class RestoreError(IoPatternsError):
-    """A setting could not be put back; the message names it, and says how to do it by hand."""
+    """A setting could not be restored.
+
+    The message names it, and says how to restore it manually.
+    """
 
 
 class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole disk as the kernel knows it. None for what it does not say.
+    """A disk as the kernel identifies it.
 
-    ``device`` is the kernel's name (``sda``), ``number`` its device number (``8:0``), ``sequence`` what the kernel
-    counts up with each disk that comes (diskseq): of two disks that have one name one after the other, each has its
-    own. The path of the file behind a loop device stands for its serial number.
+    None for a value that the kernel does not report.
+
+    Attributes:
+        device: The kernel's name, such as ``sda``.
+        number: The device number, such as ``8:0``.
+        sequence: The kernel's count of disks when this disk appeared (diskseq). It distinguishes two disks that had the
+            same name one after the other.
+        serial: The serial number; for a loop device, the path of the file behind it.
+        model: The model.
+        size_bytes: The size.
     """
 
     device: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9!_-]{1,64}\Z")]
@@ -46,39 +59,39 @@ class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def node(self) -> Path:
-        """The kernel's own node of it."""
+        """The kernel's device node."""
         return Path("/dev") / self.device.replace("!", "/")
 
     @property
     def device_number(self) -> int:
-        """Its number as ``st_rdev`` has it."""
+        """The device number in the form of ``st_rdev``."""
         major, minor = map(int, self.number.split(":"))
         return os.makedev(major, minor)
 
     @property
-    def _identity(self) -> str:
-        return f"serial {self.serial}" if self.serial else f"model {self.model}, device {self.device}"
-
-    @property
     def _digest(self) -> str:
-        return hashlib.sha256(self._identity.encode("utf-8", errors="surrogatepass")).hexdigest()[:12]
+        identity = f"serial {self.serial}" if self.serial else f"model {self.model}, device {self.device}"
+        return hashlib.sha256(identity.encode("utf-8", errors="surrogatepass")).hexdigest()[:12]
 
     def file_name(self) -> str:
-        """Return the name of its journal: the end of what tells it apart, a digest of that, and the kernel's name."""
+        """Return the name of the disk's journal.
+
+        It consists of the end of the serial number, a digest, and the kernel's name of the disk.
+        """
         readable = re.sub(r"[^A-Za-z0-9]+", "-", self.serial or self.model or "disk")[-24:].strip("-")
         return f"{readable}-{self._digest}.{self.device}.json"
 
     def file_pattern(self) -> str:
-        """Return what the names of all its journals match, whatever the kernel called it then (glob)."""
+        """Return a glob pattern for the disk's journals under all its names."""
         return f"*-{self._digest}.*.json"
 
 
-def present_disk(device: str) -> Disk | None:
-    """Return the disk that has a name of the kernel's at present, None where there is none."""
-    number = machine.read(_SYS_BLOCK / device / "dev")
-    sequence = machine.read(_SYS_BLOCK / device / "diskseq")  # Linux has it since 5.15
+def connected_disk(device: str) -> Disk | None:
+    """Return the disk that has a kernel's name at present; None if there is none."""
+    number = machine.read_kernel_file(_SYS_BLOCK / device / "dev")
+    sequence = machine.read_kernel_file(_SYS_BLOCK / device / "diskseq")  # since Linux 5.15
     try:
-        facts = machine.disk(Path("/dev") / device.replace("!", "/"))
+        facts = machine.disk_facts(Path("/dev") / device.replace("!", "/"))
     except OSError:
         return None
     if number is None or facts["device"] != device:
@@ -89,7 +102,7 @@ def present_disk(device: str) -> Disk | None:
 
 
 class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The drive, by its name in config/drives.yaml, and the checkout for which settings are changed."""
+    """The drive, by its name, and the checkout for which settings are changed."""
 
     drive: _Text
     checkout: _Text
@@ -99,15 +112,22 @@ class ChangedSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A setting and its original value."""
 
     setting: str
-    value: Value
+    value: SettingValue
 
 
 class JournalEntry(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"owner": "by", "changed": "settings"}
 ):
-    """The content of a journal; ``changed`` is in the order in which the settings were changed.
+    """The content of a journal.
 
     The file has the keys of earlier versions, so that the settings of their interrupted runs can still be restored.
+
+    Attributes:
+        disk: The disk.
+        boot: The kernel's id of the current boot.
+        owner: For which drive and checkout the settings are changed.
+        process: The number of the process that changes them.
+        changed: The settings in the order in which they are changed.
     """
 
     disk: Disk
@@ -117,82 +137,98 @@ class JournalEntry(
     changed: tuple[ChangedSetting, ...]
 
     @property
-    def settings(self) -> dict[str, Value]:
+    def settings(self) -> dict[str, SettingValue]:
         """The original values by setting."""
         return {each.setting: each.value for each in self.changed}
 
 
 class Journal:
-    """The settings of one disk as they were, for whoever holds the disk's lock; a file only while some are changed."""
+    """The journal of one disk, used by the process that holds the disk's lock.
+
+    The file exists only while settings are changed.
+
+    Attributes:
+        path: The path of the file.
+    """
 
     def __init__(self, disk: Disk, owner: Owner) -> None:
-        self.path = host_state.folder(_FOLDER) / disk.file_name()
-        self._entry = JournalEntry(disk, _boot(), owner, os.getpid(), ())
+        self.path = host_state.own_state_folder(_FOLDER) / disk.file_name()
+        self._entry = JournalEntry(disk, _boot_id(), owner, os.getpid(), ())
 
-    def record(self, setting: str, value: Value) -> None:
-        """Note a setting before it is changed; the note is on the disk when this returns.
+    def record(self, setting: str, value: SettingValue) -> None:
+        """Record the value of a setting before it is changed.
 
-        The first value counts: what the user had set. Raises RestoreError for one that could not be put back.
+        Returns once the record is on stable storage.
+
+        Only the first value of each setting is recorded: it is the user's.
+
+        Raises:
+            RestoreError: The value is not valid, so that it could not be restored.
         """
         if setting in self._entry.settings:
             return
         if problem := _fault(setting, value):
-            raise RestoreError(f"{self._entry.disk.node}: {setting} is left as it is, for {problem}: it is {value!r}.")
+            raise RestoreError(
+                f"{self._entry.disk.node}: {setting} is not changed, because {problem}: it is {value!r}."
+            )
         entry = msgspec.structs.replace(self._entry, changed=(*self._entry.changed, ChangedSetting(setting, value)))
-        host_state.write_json(self.path, msgspec.to_builtins(entry))
+        host_state.write_state(self.path, msgspec.to_builtins(entry))
         self._entry = entry
 
     def restore(self) -> list[str]:
-        """Put back what this journal has noted; see `put_back`."""
+        """Restore all recorded settings; see `restore_entry`."""
         if not self._entry.changed:
             return []
-        told = put_back(self.path, self._entry, disk_of(self.path, self._entry))
+        lines = restore_entry(self.path, self._entry, find_disk(self.path, self._entry))
         self._entry = msgspec.structs.replace(self._entry, changed=())
-        return told
+        return lines
 
 
-def paths(of: Disk | None = None) -> list[Path]:
-    """Return the journals that are there, of all disks or of one: this user's, and root's, which he may not read.
+def journal_paths(disk: Disk | None = None) -> list[Path]:
+    """Return the paths of this user's and root's journals.
 
-    Raises RestoreError where a folder of them cannot be listed.
+    If ``disk`` is given, only journals of this disk are returned.
+
+    Raises:
+        RestoreError: A folder of journals cannot be listed.
     """
     found: list[Path] = []
-    for folder in host_state.folders(_FOLDER):
+    for folder in host_state.all_state_folders(_FOLDER):
         try:
-            there = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+            paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
         except FileNotFoundError:
             continue
         except OSError as error:
             raise RestoreError(f"{folder}: cannot be listed: {error.strerror}. Settings may be left changed.") from None
-        found += [path for path in there if of is None or path.match(of.file_pattern())]
+        found += [path for path in paths if disk is None or path.match(disk.file_pattern())]
     return found
 
 
-def is_noted(drive: str, checkout: Path) -> bool:
-    """Return whether a run for a drive's entry in a checkout has left settings changed."""
+def has_unrestored_settings(drive: str, checkout: Path) -> bool:
+    """Return whether a run for a drive of a checkout has left settings changed."""
     owner = Owner(drive, str(checkout.resolve()))
-    for path in paths():
-        with contextlib.suppress(RestoreError):  # what cannot be read is told where that disk is used
-            entry = read(path)
+    for path in journal_paths():
+        with contextlib.suppress(RestoreError):  # reported when the disk is used
+            entry = read_journal(path)
             if entry is not None and entry.owner == owner:
                 return True
     return False
 
 
-def is_another_user_s(path: Path) -> bool:
-    """Return whether a journal is root's, and this user is not: it is none of his to read or to carry out."""
+def is_reserved_for_root(path: Path) -> bool:
+    """Return whether a journal belongs to root and this user is not root."""
     with contextlib.suppress(OSError):
         return os.geteuid() != 0 and path.stat(follow_symlinks=False).st_uid == 0
     return False
 
 
-# ---- What a journal may say
+# ---- Reading
 
 
-def read(path: Path) -> JournalEntry | None:
+def read_journal(path: Path) -> JournalEntry | None:
     """Return the content of a journal, None if there is none.
 
-    A journal names settings and a disk, never a path: the paths that are written follow from the disk that is found.
+    A journal contains settings and a disk, but no paths: the files to write follow from the disk that is found.
 
     Raises:
         RestoreError: Anything in the journal is not of the known form.
@@ -200,10 +236,10 @@ def read(path: Path) -> JournalEntry | None:
     if _FILE_NAME.fullmatch(path.name) is None:
         raise _malformed(path, "its name is not that of a journal")
     try:
-        content = host_state.read_json(path)
+        content = host_state.read_state(path)
     except host_state.StateError as error:
         raise RestoreError(str(error)) from None
-    if content is None and not path.exists():  # else it says null
+    if content is None and not path.exists():  # an existing file may contain null
         return None
     try:
         entry = msgspec.convert(content, JournalEntry)
@@ -215,115 +251,131 @@ def read(path: Path) -> JournalEntry | None:
         if problem := _fault(setting, value):
             raise _malformed(path, problem)
     if path.name != entry.disk.file_name():
-        raise _malformed(path, "its name is not that of the disk that it is about")
+        raise _malformed(path, "its name does not match the disk that it describes")
     return entry
 
 
 def _fault(setting: str, value: Any) -> str:
-    """Return what is wrong with a setting or its value, nothing where it is one that can be put back."""
-    if setting in disk.SETTINGS:
-        good = type(value) is int and value in {0, 1}
-        form = "0 or 1"
-    elif setting in queue.SETTINGS:
-        good = queue.is_of_the_form(setting, value)
-        form = queue.form(setting)
+    """Return what is wrong with a setting or its value.
+
+    The result is empty if the value can be restored.
+    """
+    if setting in disk_settings.DISK_SETTINGS:
+        form = "" if type(value) is int and value in {0, 1} else "0 or 1"
+    elif setting in queue_settings.QUEUE_SETTINGS:
+        form = queue_settings.expected_form(setting, value)
     else:
         return f"there is no setting {setting!r}"
-    return "" if good else f"the value of {setting} is not {form}"
+    return f"the value of {setting} is not {form}" if form else ""
 
 
 def _malformed(path: Path, reason: str) -> RestoreError:
-    return RestoreError(f"{printable(path)}: not a valid journal: {printable(reason)}. {_BY_HAND}")
-
-
-# ---- Putting back
-
-
-def disk_of(path: Path, entry: JournalEntry) -> Disk:
-    """Return the disk that a journal is about, under the name that the kernel has for it now. Raises RestoreError.
-
-    Without a serial number it is known for as long as the machine runs, by all that the kernel says of it.
-    """
-    same_name = present_disk(entry.disk.device)
-    if same_name == entry.disk and entry.boot == _boot():
-        return same_name
-    alike: list[Disk] = []
-    if entry.disk.serial is not None:
-        names = sorted(entry.name for entry in _SYS_BLOCK.iterdir())
-        alike = [found for name in names if (found := present_disk(name)) is not None and _is(found, entry.disk)]
-    if same_name in alike:
-        alike = [same_name]
-    if len(alike) == 1:
-        return alike[0]
-    told = ", ".join(f"{setting} (it was {value})" for setting, value in entry.settings.items())
-    which = f"{entry.disk.node} is no longer the disk with the serial {entry.disk.serial!r}, and no other is"
-    if alike:
-        which = f"{len(alike)} disks have the serial {entry.disk.serial!r}: {', '.join(str(one.node) for one in alike)}"
-    elif entry.disk.serial is None:
-        which = f"{entry.disk.node}, which has no serial number, is not the disk that it was"
-    raise RestoreError(
-        f"{path}: {which}, of which was changed: {told}. Connect that disk, and run `iopatterns restore` again. If it"
-        f" has been without power since, its settings are back: then delete {path}."
+    return RestoreError(
+        f"{printable(path)}: not a valid journal: {printable(reason)}. Restore its settings manually, then delete it."
     )
 
 
-def _is(found: Disk, noted: Disk) -> bool:
-    return (found.serial, found.model, found.size_bytes) == (noted.serial, noted.model, noted.size_bytes)
+# ---- Restoring
 
 
-def needs_no_disk(entry: JournalEntry) -> bool:
-    """Return whether a restart of the machine has undone all that is noted: the kernel's settings begin anew then."""
-    return entry.boot != _boot() and not set(entry.settings) & set(disk.SETTINGS)
+def find_disk(path: Path, entry: JournalEntry) -> Disk:
+    """Return the disk that a journal describes, under its present name.
 
+    A disk without a serial number is recognized only until the machine restarts, if all its properties are the same.
 
-def put_back(path: Path, entry: JournalEntry, on: Disk) -> list[str]:
-    """Set on a disk, whose lock is held, what is noted, in the order in which it was changed; return what was done.
-
-    In that order since a scheduler brings values of its own, and WCE the kernel's view, which are put right after
-    them. After a restart of the machine, or where the disk has come back under another name, the kernel has set its
-    queue up anew, and udev's rules with it: that is left so. What a disk keeps itself outlasts a restart without a loss
-    of power, and is put back. A signal to stop waits until all is done. Raises RestoreError once all is tried that can
-    be; the journal stays then.
+    Raises:
+        RestoreError: The disk is not connected, or cannot be distinguished from another disk.
     """
-    anew = entry.boot != _boot() or on.device != entry.disk.device
-    told, problems = [], []
+    same_name = connected_disk(entry.disk.device)
+    if same_name == entry.disk and entry.boot == _boot_id():
+        return same_name
+    candidates: list[Disk] = []
+    if entry.disk.serial is not None:
+        disks = map(connected_disk, sorted(folder.name for folder in _SYS_BLOCK.iterdir()))
+        candidates = [found for found in disks if found is not None and _is_same_hardware(found, entry.disk)]
+    if same_name in candidates:
+        candidates = [same_name]
+    if len(candidates) == 1:
+        return candidates[0]
+    changed = ", ".join(f"{setting} (originally {value})" for setting, value in entry.settings.items())
+    problem = f"{entry.disk.node} is no longer the disk with the serial {entry.disk.serial!r}, and no other is"
+    if candidates:
+        nodes = ", ".join(str(each.node) for each in candidates)
+        problem = f"{len(candidates)} disks have the serial {entry.disk.serial!r}: {nodes}"
+    elif entry.disk.serial is None:
+        problem = f"{entry.disk.node}, which has no serial number, is not the same disk as before"
+    raise RestoreError(
+        f"{path}: {problem}. Changed settings: {changed}. Connect the disk, and run `iopatterns restore` again. If the"
+        f" disk has lost power since, its settings are already restored: then delete {path}."
+    )
+
+
+def _is_same_hardware(found: Disk, recorded: Disk) -> bool:
+    return (found.serial, found.model, found.size_bytes) == (recorded.serial, recorded.model, recorded.size_bytes)
+
+
+def is_undone_by_reboot(entry: JournalEntry) -> bool:
+    """Return whether a restart of the machine has reset all settings in a journal."""
+    return entry.boot != _boot_id() and not set(entry.settings) & set(disk_settings.DISK_SETTINGS)
+
+
+def restore_entry(path: Path, entry: JournalEntry, disk: Disk) -> list[str]:
+    """Restore the settings in a journal on a locked disk, then delete the journal.
+
+    Settings are restored in the order in which they were changed: a scheduler changes nr_requests, and WCE changes the
+    kernel's view of the write cache.
+
+    Settings of the queue are not restored after a restart of the machine, or if the disk has another name now: the
+    kernel and udev have set up its queue again. Settings that the disk stores are restored, because they may survive a
+    restart. Stop signals are blocked meanwhile.
+
+    Returns:
+        One line for each setting that says what was done.
+
+    Raises:
+        RestoreError: A setting could not be restored. All others were, and the journal is kept.
+    """
+    is_queue_reset = entry.boot != _boot_id() or disk.device != entry.disk.device
+    lines, problems = [], []
     with signals.stop_signals_blocked():
         for setting, value in entry.settings.items():
-            what = f"{setting} of {on.node}"
-            if anew and setting in queue.SETTINGS:
-                told.append(f"the kernel has set {what} up anew since it was changed; left as it is")
-            elif problem := _set(on, setting, value):
+            what = f"{setting} of {disk.node}"
+            if is_queue_reset and setting in queue_settings.QUEUE_SETTINGS:
+                lines.append(f"left {what} as it is: the kernel has set it up again since it was changed")
+            elif problem := _restore_setting(disk, setting, value):
                 problems.append(
-                    f"{what} could not be set back to {value}: {problem}. As root: {_by_hand(on, setting, value)},"
-                    f" then delete {path}."
+                    f"{what} could not be restored to {value}: {problem}. As root, run"
+                    f" {_manual_command(disk, setting, value)}, then delete {path}."
                 )
             else:
-                told.append(f"put back {what}: {value}")
+                lines.append(f"restored {what}: {value}")
         if problems:
             raise RestoreError("\n".join(problems))
         path.unlink(missing_ok=True)
-    return told
+    return lines
 
 
-def _set(on: Disk, setting: str, value: Value) -> str:
-    """Set what is noted, unless it is so: a disk that refused a value refuses to have it put back too.
+def _restore_setting(disk: Disk, setting: str, value: SettingValue) -> str:
+    """Restore a setting; return the reason if that fails, otherwise an empty text.
 
-    Returns what is in the way, nothing where it is so.
+    A setting that has its original value is not set: a disk that refused a change may also refuse the original value.
     """
-    if setting in queue.SETTINGS:
-        return queue.put_back(on.device, setting, value)
-    step = disk.set_on_disk(on.node, setting, int(value))
-    if setting == "WCE" and step.taken:
-        disk.make_kernel_agree(on.node)  # something else may have set it back, of which the kernel knows nothing
-    return "" if step.taken else step.reason
+    if setting in queue_settings.QUEUE_SETTINGS:
+        return queue_settings.restore_attribute(disk.device, setting, value)
+    step = disk_settings.set_on_disk(disk.node, setting, int(value))
+    if not is_in_effect(step):
+        return step["reason"]
+    if setting == "WCE":
+        disk_settings.align_kernel_write_cache(disk.node)  # the disk may have been restored without the kernel
+    return ""
 
 
-def _by_hand(on: Disk, setting: str, value: Value) -> str:
-    if setting in queue.SETTINGS:
-        return f"echo {value} > {queue.file(on.device, setting)}"
-    return disk.by_hand(on.node, setting, int(value))
+def _manual_command(disk: Disk, setting: str, value: SettingValue) -> str:
+    if setting in queue_settings.QUEUE_SETTINGS:
+        return f"echo {value} > {queue_settings.attribute_path(disk.device, setting)}"
+    return disk_settings.manual_command(disk.node, setting, int(value))
 
 
-def _boot() -> str:
-    """Return the kernel's name for the time since the machine started."""
-    return machine.read("/proc/sys/kernel/random/boot_id") or ""
+def _boot_id() -> str:
+    """Return the kernel's id of the current boot."""
+    return machine.read_kernel_file("/proc/sys/kernel/random/boot_id") or ""

@@ -7,29 +7,36 @@ from iopatterns.configuration import factors
 from iopatterns.measuring.tuning import sg_commands
 from iopatterns.raw.tuning_steps import CommandResult
 
-# SBC-4, 6.5.6, by the names that sdparm gives them
-BITS = factors.names(factors.Role.MODE_PAGE)
+# The bits by the names that sdparm has for them (SBC-4, 6.5.6)
+MODE_PAGE_BITS = factors.factor_names(factors.FactorRole.MODE_PAGE)
 
-_UNIT_ATTENTION = 6  # sdparm's exit status; a drive reports it once after a change, and answers when asked again
+_UNIT_ATTENTION = 6  # exit status of sdparm; a drive reports it once after a change, and replies to a second attempt
 
 
-def access(prefix: Sequence[str], target: str, setting: str) -> sg_commands.Access:
-    """Return how sdparm reads and sets a bit until the drive's next power cycle.
+def sdparm_access(prefix: Sequence[str], target: str, setting: str) -> sg_commands.SettingAccess:
+    """Return the commands by which sdparm reads and sets a bit.
 
-    ``prefix`` stands before sdparm on the command line, ``target`` is the drive's path.
+    The bit is set until the next power cycle of the drive.
+
+    Args:
+        prefix: The words before ``sdparm`` on the command line, such as those of ``twin run``.
+        target: The path of the drive.
+        setting: One of `MODE_PAGE_BITS`.
     """
-    return sg_commands.Access(
+    return sg_commands.SettingAccess(
         program="sdparm",
-        find=lambda ask: _bit(ask([*prefix, "sdparm", f"--get={setting}", target]), setting),
+        find=lambda ask: _parse_bit(ask([*prefix, "sdparm", f"--get={setting}", target]), setting),
         order=lambda value: [*prefix, "sdparm", f"--set={setting}={value}", target],
         again_after=frozenset({_UNIT_ATTENTION}),
     )
 
 
-def _bit(result: CommandResult, setting: str) -> tuple[int, bool] | None:
-    """Return value and changeability from what ``sdparm --get`` printed: ``DRA   0  [cha: y, def:  0, sav:  0]``.
+def _parse_bit(result: CommandResult, setting: str) -> tuple[int, bool] | None:
+    """Return the value and the changeability of a bit in the output of sdparm.
 
-    Its exit status is not asked: it is 5 on drives that save no values, although the value was printed.
+    An example of the output: ``DRA   0  [cha: y, def:  0, sav:  0]``.
+
+    The exit status is ignored: it is 5 for drives that save no values, although the value was printed.
     """
     found = re.search(rf"^{setting}\s+([01])\s+\[cha: ([yn])", result["stdout"], re.MULTILINE)
     return (int(found[1]), found[2] == "y") if found else None

@@ -1,93 +1,103 @@
-"""Settings stored in the drive, read and set by a program such as sdparm, and read back."""
+"""Settings stored in a drive: read, set and verified by a program such as sdparm."""
 
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from iopatterns.base import children
-from iopatterns.raw.tuning_steps import (
-    ALREADY,
-    CHANGED,
-    IGNORED,
-    NOT_APPLICABLE,
-    NOT_CHANGEABLE,
-    REFUSED,
-    CommandResult,
-    Step,
-)
+from iopatterns.base.subprocess_env import child_environment
+from iopatterns.raw import tuning_steps
+from iopatterns.raw.tuning_steps import CommandResult, TuningStep, tuning_step
 
-Ask = Callable[[Sequence[str]], CommandResult]
+CommandRunner = Callable[[Sequence[str]], CommandResult]
 
 _TIMEOUT_S = 60.0
-_NOT_FOUND = 127  # as a shell says it
-_PACKAGES = {"nvme": "nvme-cli", "smartctl": "smartmontools"}  # those that do not bear their program's name
+_NOT_FOUND = 127  # exit status of a shell for a missing program
+_PACKAGES = {"nvme": "nvme-cli", "smartctl": "smartmontools"}  # packages with another name than the program
 
 
 @dataclass(frozen=True)
-class Access:
+class SettingAccess:
     """The commands by which a program reads and sets one setting of one drive.
 
     Attributes:
         program: The program.
-        find: Reads the value and whether it is changeable (None: unknown). None if there is no such setting.
+        find: Returns the value, and whether it is changeable (None: unknown); None if there is no such setting.
         order: Returns the command that sets a value.
-        rejected: Whether the result of `order`'s command is a refusal. An exit status alone is no evidence.
-        again_after: The exit statuses after which the drive replies to a second attempt.
+        rejected: Returns whether the result of that command is a refusal. Some programs exit with 0 after a refusal.
+        again_after: The exit statuses after which the command is to be repeated once.
     """
 
     program: str
-    find: Callable[[Ask], tuple[int, bool | None] | None]
+    find: Callable[[CommandRunner], tuple[int, bool | None] | None]
     order: Callable[[int], Sequence[str]]
     rejected: Callable[[CommandResult], bool] = lambda result: bool(result["exit_status"])
     again_after: frozenset[int] = frozenset()
 
 
-def set_value(access: Access, setting: str, wanted: int, note: Callable[[str, int], object] | None = None) -> Step:
-    """Set a value if it differs and is changeable, and read it back; call ``note`` with name and old value before."""
+def set_value(
+    access: SettingAccess, setting: str, wanted: int, note: Callable[[str, int], object] | None = None
+) -> TuningStep:
+    """Set a setting if its value differs and is changeable.
+
+    Returns the tuning step with the value read back.
+
+    Args:
+        access: The commands that read and set the setting.
+        setting: The name of the setting.
+        wanted: The value to set.
+        note: Called with the name and the old value before the value is changed.
+    """
     exchange: list[CommandResult] = []
-
-    ask = _asking(access, exchange)
-
-    def step(before: int | None, after: int | None, changeable: bool | None, outcome: str, reason: str) -> Step:
-        return Step(setting, wanted, before, after, changeable, outcome, reason, exchange)
-
+    ask = _command_runner(access, exchange)
     found = access.find(ask)
     if found is None:
         last = exchange[-1]
-        reason = f"the drive reports no {setting}: {words(last)}"
+        reason = f"the drive reports no {setting}: {last_output_line(last)}"
         if last["exit_status"] == _NOT_FOUND and last["command"][0] == access.program:
-            reason = f"{words(last)}; once it is, delete the folder of this cell to have it measured"
-        return step(None, None, None, NOT_APPLICABLE, reason)
+            reason = f"{last_output_line(last)}; once it is, delete the folder of this cell to have it measured"
+        return tuning_step(setting, wanted, tuning_steps.NOT_APPLICABLE, reason, exchange=exchange)
     before, changeable = found
+    after: int | None = before
     if before == wanted:
-        return step(before, before, changeable, ALREADY, f"{setting} is {wanted} as the drive was found")
-    if changeable is False:
-        return step(before, before, changeable, NOT_CHANGEABLE, f"the drive's mask says that {setting} cannot change")
-    if note is not None:
-        note(setting, before)
-    result = ask(access.order(wanted))
-    read_back = access.find(ask)
-    after = None if read_back is None else read_back[0]
-    if after == wanted:
-        return step(before, after, changeable, CHANGED, f"{setting} reads back as {wanted}")
-    if not access.rejected(result):
-        return step(before, after, changeable, IGNORED, f"accepted, but {setting} still reads back as {after}")
-    reason = f"{access.program} exits with {result['exit_status']}: {words(result)}"
-    return step(before, after, changeable, REFUSED, reason)
+        outcome, reason = tuning_steps.ALREADY, f"{setting} is {wanted} as the drive was found"
+    elif changeable is False:
+        outcome, reason = tuning_steps.NOT_CHANGEABLE, f"the drive's mask says that {setting} cannot change"
+    else:
+        if note is not None:
+            note(setting, before)
+        result = ask(access.order(wanted))
+        read_back = access.find(ask)
+        after = None if read_back is None else read_back[0]
+        if after == wanted:
+            outcome, reason = tuning_steps.CHANGED, f"{setting} reads back as {wanted}"
+        elif not access.rejected(result):
+            outcome, reason = tuning_steps.IGNORED, f"accepted, but {setting} still reads back as {after}"
+        else:
+            reason = f"{access.program} exits with {result['exit_status']}: {last_output_line(result)}"
+            outcome = tuning_steps.REFUSED
+    return tuning_step(
+        setting, wanted, outcome, reason, before=before, after=after, changeable=changeable, exchange=exchange
+    )
 
 
-def value(access: Access) -> int | None:
-    """Return the current value, None if the drive reports no such setting."""
-    found = access.find(_asking(access, []))
+def read_value(access: SettingAccess) -> int | None:
+    """Return the current value of a setting.
+
+    Returns None if the drive reports no such setting.
+    """
+    found = access.find(_command_runner(access, []))
     return None if found is None else found[0]
 
 
-def _asking(access: Access, exchange: list[CommandResult]) -> Ask:
-    """Return a function that runs a command, repeats it if required, and appends each result to ``exchange``."""
+def _command_runner(access: SettingAccess, exchange: list[CommandResult]) -> CommandRunner:
+    """Return a function that runs a command and appends its result to a list.
+
+    The command is repeated once after certain exit statuses.
+    """
 
     def ask(command: Sequence[str]) -> CommandResult:
         for _ in range(2):
-            exchange.append(run(command))
+            exchange.append(run_command(command))
             if exchange[-1]["exit_status"] not in access.again_after:
                 break
         return exchange[-1]
@@ -95,17 +105,20 @@ def _asking(access: Access, exchange: list[CommandResult]) -> Ask:
     return ask
 
 
-def run(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> CommandResult:
-    """Run a command; return it with its exit status (127 if it is not installed) and its output."""
+def run_command(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> CommandResult:
+    """Run a command; return its exit status and output.
+
+    The exit status is 127 if the program is not installed, and 124 after the timeout.
+    """
     try:
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
-            errors="replace",  # what a drive says of itself may be anything
+            errors="replace",  # the output may contain any bytes of the drive
             timeout=timeout_s,
-            env=children.environment(),
+            env=child_environment(),
             check=False,
         )
         status, stdout, stderr = done.returncode, done.stdout, done.stderr
@@ -117,7 +130,7 @@ def run(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> CommandResult:
     return {"command": list(command), "exit_status": status, "stdout": stdout.strip(), "stderr": stderr.strip()}
 
 
-def words(result: CommandResult) -> str:
-    """Return the last line of a command's output: its error, if there is one."""
+def last_output_line(result: CommandResult) -> str:
+    """Return the last line that a command printed, preferably of its errors."""
     lines = (result["stderr"] or result["stdout"]).splitlines()
     return lines[-1].strip() if lines else f"exit status {result['exit_status']}"

@@ -1,6 +1,6 @@
-"""Arguments and options that several commands of `twin` share, and their types."""
+"""Arguments and options of several commands of `twin`, and their types."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,72 +11,92 @@ from iopatterns.base.command_line import CompletedName
 from iopatterns.twin import state
 
 
-class ModelName(CompletedName):
-    """The name of a model in data/twins, or the path of a model file."""
+class ModelNameType(CompletedName):
+    """Name of a model in data/twins, or path of a model file.
+
+    The shell completes the names.
+    """
 
     name = "model"
 
     def names(self) -> Iterable[str]:
-        """Return the names of the models."""
+        """Return the names of the models in data/twins, in any order."""
         return [path.stem for path in Path(state.models_folder()).glob("*.yaml")]
 
 
-class Size(click.ParamType[int]):
-    """A size such as 512M, in bytes."""
+class QuantityType(click.ParamType[int]):
+    """Quantity given as text with a unit, such as ``512 MiB``."""
 
-    name = "size"
+    def __init__(self, name: str, parse: Callable[[str], int], example: str) -> None:
+        """Define a type of quantity.
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return a size in bytes."""
-        try:
-            return units.size_bytes(value)
-        except ValueError as error:
-            self.fail(f"{error}; give such as '512 MiB'", param, ctx)
-
-
-class Duration(click.ParamType[int]):
-    """A time such as 10min, in whole seconds."""
-
-    name = "time"
+        Args:
+            name: Name of the quantity for help and messages.
+            parse: Returns the quantity; raises ValueError if the text is not valid.
+            example: Valid text, for messages.
+        """
+        self.name = name
+        self._parse = parse
+        self._example = example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return a time in seconds, at least one second."""
-        if isinstance(value, int):
-            return value
+        """Return the quantity; fail with a usage error if the text is not valid."""
         try:
-            seconds = units.duration_us(value) // 1_000_000
+            return value if isinstance(value, int) else self._parse(value)
         except ValueError as error:
-            self.fail(f"{error}; give such as '10 min'", param, ctx)
-        if seconds < 1:
-            self.fail(f"{value!r} is less than a second", param, ctx)
-        return seconds
+            self.fail(f"{error}; give a {self.name} such as '{self._example}'", param, ctx)
 
 
-FILE = click.Path(path_type=Path, dir_okay=False)
-MODEL = click.argument("model", type=ModelName())
-STATE = click.option(
+def _parse_seconds(text: str) -> int:
+    """Return a time in whole seconds; raise ValueError for less than a second."""
+    seconds = units.parse_duration_us(text) // 1_000_000
+    if seconds < 1:
+        raise ValueError(f"{text!r} is less than a second")
+    return seconds
+
+
+SIZE_TYPE = QuantityType("size", units.parse_size, "512 MiB")
+SECONDS_TYPE = QuantityType("time", _parse_seconds, "10 min")
+FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
+MODEL_ARGUMENT = click.argument("model", type=ModelNameType())
+STATE_OPTION = click.option(
     "--state",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the settings of the drive.  [default: a folder of the model in your home]",
 )
-SET = click.option(
+SET_OPTION = click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="GROUP.NAME=VALUE",
-    help="Value of a parameter in place of that of the model; may be given several times.",
+    help="Value of a parameter, which overrides the model; may be given several times.",
 )
-INTERVAL = click.option(
-    "--interval", metavar="TIME", help="Virtual time between two snapshots of the counters.  [default: 100 ms]"
+INTERVAL_OPTION = click.option(
+    "--interval",
+    "interval_ns",
+    type=QuantityType("time", lambda text: units.parse_duration_us(text) * 1000, "10 ms"),
+    default="100 ms",
+    show_default=True,
+    help="Virtual time between two snapshots of the counters.",
 )
-INTERVAL_BYTES = click.option("--interval-bytes", metavar="SIZE", help="Written bytes between two snapshots.")
-SKIP_BAD = click.option("--skip-bad", is_flag=True, help="Skip and count faulty lines of the trace.")
+INTERVAL_BYTES_OPTION = click.option(
+    "--interval-bytes", type=SIZE_TYPE, default=0, help="Written bytes between two snapshots."
+)
+SKIP_BAD_OPTION = click.option("--skip-bad", is_flag=True, help="Skip and count faulty lines of the trace.")
 
 
-def state_folder(model: str, folder: Path | None) -> Path:
-    """Return the folder for the settings of a drive, by default that of its model. Raises TwinError for no model."""
+def state_folder_of(model: str, folder: Path | None) -> Path:
+    """Return the state folder of a simulated drive.
+
+    Args:
+        model: Name of a model, or path of a model file.
+        folder: The folder that the user gave; None for the default folder of the model.
+
+    Raises:
+        TwinError: The model does not exist.
+    """
     from iopatterns.twin import models
 
-    path = models.locate(model)
-    return folder or Path(state.default_state(str(path)))
+    path = models.find_model_file(model)
+    return folder or Path(state.default_state_folder(str(path)))

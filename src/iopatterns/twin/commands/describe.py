@@ -1,60 +1,44 @@
 """`twin describe`."""
 
+import itertools
 import json
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from iopatterns.twin.commands.arguments import MODEL
-
-if TYPE_CHECKING:
-    from iopatterns.twin.models import Model
+from iopatterns.twin.commands.arguments import MODEL_ARGUMENT
 
 
 @click.command()
-@MODEL
+@MODEL_ARGUMENT
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(model: str, as_json: bool) -> None:
     """Print the parameters of MODEL with their provenance."""
     from iopatterns.twin import models
 
-    loaded = models.load(model)
+    loaded = models.load_model(model)
+    rows = models.parameter_rows(loaded)
     if as_json:
-        click.echo(json.dumps(_as_json(loaded), indent=2, ensure_ascii=False))
-    else:
-        _print_text(loaded)
-
-
-def _as_json(model: "Model") -> dict[str, Any]:
-    from iopatterns.twin import models
-
-    names = ("value", "provenance", "source", "meaning")
-    return {
-        "name": model.name,
-        "description": model.description,
-        "kind": model.kind,
-        "identity": dict(model.identity),
-        "digest": model.digest,
-        "parameters": {row[0]: dict(zip(names, row[1:], strict=True)) for row in models.describe(model)},
-        "fit": dict(model.fit),
-    }
-
-
-def _print_text(model: "Model") -> None:
-    from iopatterns.twin import models
-
-    click.echo(f"{model.name}: {model.description}")
-    click.echo("  " + ", ".join(f"{key} {value}" for key, value in model.identity.items()))
-    group = ""
-    for name, value, provenance, source, meaning in models.describe(model):
-        its_group, short_name = name.split(".")
-        if its_group != group:
-            group = its_group
-            click.echo(f"\n{group}")
-        click.echo(f"  {short_name:<22} {value:<20} {provenance:<10} {meaning}")
-        click.echo(f"  {'':<22} {'':<20} {'':<10} ({source})")
-    if model.fit:
-        click.echo(f"\nfit to {model.fit['points']}")
+        keys = ("value", "provenance", "source", "meaning")
+        content = {
+            "name": loaded.name,
+            "description": loaded.description,
+            "kind": loaded.kind,
+            "identity": dict(loaded.identity),
+            "digest": loaded.digest,
+            "parameters": {name: dict(zip(keys, values, strict=True)) for name, *values in rows},
+            "fit": dict(loaded.fit),
+        }
+        click.echo(json.dumps(content, indent=2, ensure_ascii=False))
+        return
+    click.echo(f"{loaded.name}: {loaded.description}")
+    click.echo("  " + ", ".join(f"{key} {value}" for key, value in loaded.identity.items()))
+    for group, group_rows in itertools.groupby(rows, key=lambda row: row[0].split(".")[0]):
+        click.echo(f"\n{group}")
+        for name, value, provenance, source, meaning in group_rows:
+            click.echo(f"  {name.split('.')[1]:<22} {value:<20} {provenance:<10} {meaning}")
+            click.echo(f"  {'':<22} {'':<20} {'':<10} ({source})")
+    if loaded.fit:
+        click.echo(f"\nfit to {loaded.fit['points']}")
         for use in ("fitted", "predicted"):
-            for name, text in model.fit.get(use, {}).items():
+            for name, text in loaded.fit.get(use, {}).items():
                 click.echo(f"  {use:<10} {name:<38} {text}")

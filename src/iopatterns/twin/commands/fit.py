@@ -4,16 +4,19 @@ from pathlib import Path
 
 import click
 
-from iopatterns.twin.commands.arguments import FILE, MODEL, SET
+from iopatterns.twin.commands.arguments import FILE_TYPE, MODEL_ARGUMENT, SET_OPTION
 
 
 @click.command()
-@MODEL
-@click.option("--points", type=FILE, multiple=True, help="Measured points: a CSV file or JSON of fio.")
+@MODEL_ARGUMENT
+@click.option(
+    "--points", type=FILE_TYPE, multiple=True, help="Measured points: a CSV file or fio's JSON output; repeatable."
+)
 @click.option("--move", multiple=True, metavar="GROUP.NAME", help="Parameter to fit; may be given several times.")
-@click.option("--output", type=FILE, help="File for the fitted model.")
+@click.option("--output", type=FILE_TYPE, help="File for the fitted model.")
 @click.option(
     "--most-error",
+    "max_error",
     type=click.FloatRange(0, min_open=True),
     metavar="PERCENT",
     help="Largest mean error of the fitted points.  [default: 20]",
@@ -24,32 +27,32 @@ from iopatterns.twin.commands.arguments import FILE, MODEL, SET
 @click.option(
     "--runtime", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Measured time.  [default: 2]"
 )
-@SET
+@SET_OPTION
 def command(  # noqa: PLR0917 - click passes arguments by name
     model: str,
     points: tuple[Path, ...],
     move: tuple[str, ...],
     output: Path | None,
-    most_error: float | None,
+    max_error: float | None,
     ramp_time: float | None,
     runtime: float | None,
     settings: tuple[str, ...],
 ) -> None:
     """Fit parameters of MODEL to measured points.
 
-    Without --points and --move the command repeats the fit that the model file records. In JSON of fio, each section of
-    the job file is a point, which includes all jobs of the section. If the mean error stays above --most-error, the
-    command writes no file and the exit status is 1. The values of --set apply during the fit only.
+    Without --points and --move the command repeats the fit that the model file records. In fio's JSON output, each
+    section of the job file is a point: the total of all its jobs. If the mean error stays above --most-error, the
+    command writes no file and exits with status 1. The values of --set apply during the fit only.
     """
     from iopatterns.twin import models
-    from iopatterns.twin.fitting import MOST_ERROR, NoFitError, fit_files
+    from iopatterns.twin.fitting import MAX_MEAN_ERROR, NoFitError, fit_from_files
 
-    loaded = models.load(model)
-    limit = MOST_ERROR if most_error is None else most_error / 100
-    run = {"ramp_time_s": ramp_time, "runtime_s": runtime, "set": models.settings_of(settings) or None}
+    loaded = models.load_model(model)
+    limit = MAX_MEAN_ERROR if max_error is None else max_error / 100
+    run = {"ramp_time_s": ramp_time, "runtime_s": runtime, "set": models.parse_settings(settings) or None}
     given = {name: value for name, value in run.items() if value is not None}
     try:
-        click.echo(fit_files(loaded, list(points), list(move), output, Path.cwd(), most_error=limit, given=given))
+        click.echo(fit_from_files(loaded, list(points), list(move), output, Path.cwd(), max_error=limit, given=given))
     except NoFitError as error:
         click.echo(error.report)
         raise

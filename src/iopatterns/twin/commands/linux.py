@@ -1,12 +1,21 @@
 """`twin linux`."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from iopatterns.base import schedulers
-from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, MODEL, SET, Duration, Size
+from iopatterns.twin.commands.arguments import (
+    FILE_TYPE,
+    INTERVAL_BYTES_OPTION,
+    INTERVAL_OPTION,
+    MODEL_ARGUMENT,
+    SECONDS_TYPE,
+    SET_OPTION,
+    SIZE_TYPE,
+)
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -19,14 +28,14 @@ from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, M
     help="File system on the drive, or none for the bare drive.",
 )
 @click.option(
-    "--fs-size", "file_system_bytes", type=Size(), help="Size of the file system.  [default: that of the drive]"
+    "--fs-size", "file_system_bytes", type=SIZE_TYPE, help="Size of the file system.  [default: capacity of the drive]"
 )
 @click.option("--mkfs-options", default="", help="Options for mkfs, as one word.")
 @click.option("--mount-options", default="", help="Options for mount, such as discard,noatime.")
 @click.option(
     "--scheduler",
-    type=click.Choice(schedulers.TODAY),
-    help="I/O scheduler of the block layer.  [default: that of the model]",
+    type=click.Choice(schedulers.MODERN_SCHEDULERS),
+    help="I/O scheduler of the block layer.  [default: scheduler of the model]",
 )
 @click.option(
     "--queue",
@@ -35,18 +44,20 @@ from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, M
     help="Setting in /sys/block/vda/queue, such as wbt_lat_usec=0; may be given several times.",
 )
 @click.option(
-    "--memory", "memory_bytes", type=Size(), default="512 MiB", show_default=True, help="Memory of the guest."
+    "--memory", "memory_bytes", type=SIZE_TYPE, default="512 MiB", show_default=True, help="Memory of the guest."
 )
 @click.option("--queue-depth", type=int, default=32, show_default=True, help="Queue depth of the drive.")
-@click.option("--trace", type=FILE, help="File for a trace of the requests of the command (.parquet, .csv).")
+@click.option("--trace", type=FILE_TYPE, help="File for a trace of the requests of the command (.parquet, .csv).")
 @click.option("--trace-all", is_flag=True, help="Include the requests of mkfs and mount in the trace.")
-@click.option("--counters", type=FILE, help="File for counters of the drive over time (.parquet, .csv).")
-@INTERVAL
-@INTERVAL_BYTES
+@click.option("--counters", type=FILE_TYPE, help="File for counters of the drive over time (.parquet, .csv).")
+@INTERVAL_OPTION
+@INTERVAL_BYTES_OPTION
 @click.option("--state", type=click.Path(path_type=Path), help="Folder for the settings of the drive.")
-@SET
+@SET_OPTION
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers.")
-@click.option("--keep", type=FILE, metavar="IMAGE", help="Sparse file for the content of the drive after the command.")
+@click.option(
+    "--keep", type=FILE_TYPE, metavar="IMAGE", help="Sparse file for the content of the drive after the command."
+)
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -55,7 +66,7 @@ from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, M
 @click.option(
     "--wall-limit",
     "wall_limit_s",
-    type=Duration(),
+    type=SECONDS_TYPE,
     default="10 min",
     show_default=True,
     help="Limit of the wall-clock time.",
@@ -70,8 +81,8 @@ from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, M
     is_flag=True,
     help="Provide /mnt/drop-caches: a read of this file empties the page cache. Shifts all times by about 1 us.",
 )
-@click.option("--kernel", type=FILE, help="Kernel image.  [default: that of `./reproduce.sh linux`]")
-@MODEL
+@click.option("--kernel", type=FILE_TYPE, help="Kernel image.  [default: kernel of `./reproduce.sh linux`]")
+@MODEL_ARGUMENT
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(model: str, command: tuple[str, ...], **options: Any) -> None:
     """Run COMMAND in a Linux guest with a simulated drive.
@@ -79,16 +90,16 @@ def command(model: str, command: tuple[str, ...], **options: Any) -> None:
     The drive of the guest, /dev/vda, is the simulated drive MODEL. The guest runs in virtual time.
 
     COMMAND is a program of this host and runs as an ordinary user. The file system of the drive is mounted at
-    /mnt/drive; with --fs none the command uses the bare drive /dev/vda ({drive}). All other files of the host are
+    /mnt/drive; with --fs none, COMMAND uses the bare drive /dev/vda ({drive}). All other files of the host are
     read-only.
 
-    The output and the exit status are those of COMMAND. The exit status is 124 if the wall-clock limit is reached and
-    125 if the guest fails.
+    `twin linux` prints the output of COMMAND and exits with its status. The status is 124 if the wall-clock limit is
+    reached and 125 if the guest fails.
     """
     from iopatterns.twin import linux
 
     words = command[1:] if command[0] == "--" else command
     if not words:
-        raise click.UsageError("needs a command after --")
+        raise click.UsageError("requires a command after --")
     given = {name: value for name, value in options.items() if value is not None}
-    linux.main(model, words, linux.Options(**given))
+    sys.exit(linux.run_in_linux(model, words, linux.LinuxOptions(**given)).returncode)

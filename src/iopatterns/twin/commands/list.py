@@ -8,7 +8,7 @@ def command() -> None:
     """List the models in data/twins."""
     from iopatterns.twin import models
 
-    for name in models.names():
-        model = models.load(name)
+    for name in models.list_models():
+        model = models.load_model(name)
         size = f"{model.size_bytes / 1e9:.0f} GB"
         click.echo(f"{name:<16} {model.identity['transport']:<5} {size:>8}  {model.description}")

@@ -5,23 +5,28 @@ from pathlib import Path
 
 import click
 
-from iopatterns.twin.commands.arguments import MODEL, STATE, state_folder
+from iopatterns.twin.commands.arguments import MODEL_ARGUMENT, STATE_OPTION, state_folder_of
+from iopatterns.twin.state import SETTINGS_FILE
 
 
 @click.command()
-@MODEL
-@STATE
+@MODEL_ARGUMENT
+@STATE_OPTION
 def command(model: str, folder: Path | None) -> None:
     """Power-cycle a simulated drive: unsaved settings are lost."""
-    folder = state_folder(model, folder)
-    settings = folder / "mode-pages"
+    folder = state_folder_of(model, folder)
+    settings = folder / SETTINGS_FILE
     if settings.exists():
         _load_saved_settings(settings)
     click.echo(f"{folder}: the saved settings are in effect")
 
 
 def _load_saved_settings(settings: Path) -> None:
-    """Replace the current settings with the saved settings. Raises TwinError."""
+    """Replace the current settings in a settings file with the saved settings.
+
+    Raises:
+        TwinError: The file is not a settings file.
+    """
     import fcntl
     import re
 

@@ -2,36 +2,39 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
-from iopatterns.twin.commands.arguments import FILE, INTERVAL, INTERVAL_BYTES, MODEL, SET, SKIP_BAD
+from iopatterns.twin.commands.arguments import (
+    FILE_TYPE,
+    INTERVAL_BYTES_OPTION,
+    INTERVAL_OPTION,
+    MODEL_ARGUMENT,
+    SET_OPTION,
+    SKIP_BAD_OPTION,
+)
 
 
 @click.command()
-@MODEL
-@click.argument("trace", type=FILE)
+@MODEL_ARGUMENT
+@click.argument("trace", type=FILE_TYPE)
 @click.option(
     "--depth", type=click.IntRange(1), help="Outstanding requests of each thread; the times of the trace are ignored."
 )
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads that submit requests.")
-@click.option("--output", type=FILE, help="File for the latencies of all requests (.parquet, .csv).")
-@click.option("--counters", "counters_file", type=FILE, help="File for counters of the drive over time.")
-@INTERVAL
-@INTERVAL_BYTES
-@SET
-@SKIP_BAD
-def command(  # noqa: PLR0917 - click passes arguments by name
+@click.option("--output", type=FILE_TYPE, help="File for the latencies of all requests (.parquet, .csv).")
+@click.option("--counters", "counters_file", type=FILE_TYPE, help="File for counters of the drive over time.")
+@INTERVAL_OPTION
+@INTERVAL_BYTES_OPTION
+@SET_OPTION
+@SKIP_BAD_OPTION
+def command(
     model: str,
     trace: Path,
-    depth: int | None,
-    threads: int,
-    output: Path | None,
-    counters_file: Path | None,
-    interval: str | None,
-    interval_bytes: str | None,
     settings: tuple[str, ...],
     skip_bad: bool,
+    **options: Any,
 ) -> None:
     """Replay the block trace TRACE on MODEL without fio.
 
@@ -39,21 +42,11 @@ def command(  # noqa: PLR0917 - click passes arguments by name
     requests are outstanding (closed loop). TRACE has any form that `twin trace` reads. The command prints a summary and
     the counters of the drive as JSON.
     """
-    from iopatterns.twin import counters, models, traces
-    from iopatterns.twin.replaying import replay_to_files
+    from iopatterns.twin import models, traces
+    from iopatterns.twin.trace_replay import replay_to_files
 
-    loaded = models.load(model).overridden(settings) if settings else models.load(model)
-    skipped = traces.Skipped() if skip_bad else None
-    summary, totals = replay_to_files(
-        loaded,
-        trace,
-        depth=depth,
-        threads=threads,
-        output=output,
-        counters_file=counters_file,
-        interval_ns=counters.interval_ns(interval),
-        interval_bytes=counters.interval_bytes(interval_bytes),
-        skipped=skipped,
-    )
-    left_out = {} if skipped is None else {"skipped": skipped.report()}
-    click.echo(json.dumps({"summary": summary, **left_out, "counters": totals}, indent=2))
+    skipped = traces.SkippedLines() if skip_bad else None
+    drive = models.load_model(model).overridden(settings)
+    summary, totals = replay_to_files(drive, trace, skipped=skipped, **options)
+    skipped_count = {} if skipped is None else {"skipped": skipped.report()}
+    click.echo(json.dumps({"summary": summary, **skipped_count, "counters": totals}, indent=2))

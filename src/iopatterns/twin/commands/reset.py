@@ -4,18 +4,19 @@ from pathlib import Path
 
 import click
 
-from iopatterns.twin.commands.arguments import MODEL, STATE, state_folder
+from iopatterns.twin.commands.arguments import MODEL_ARGUMENT, STATE_OPTION, state_folder_of
+from iopatterns.twin.state import SETTINGS_FILE
 
 
 @click.command()
-@MODEL
-@STATE
+@MODEL_ARGUMENT
+@STATE_OPTION
 def command(model: str, folder: Path | None) -> None:
     """Reset a simulated drive to its factory state.
 
     All settings and the kept data of the drive are deleted.
     """
-    folder = state_folder(model, folder)
-    for path in (folder / "mode-pages", folder / "content", *folder.glob("model-*")):
+    folder = state_folder_of(model, folder)
+    for path in (folder / SETTINGS_FILE, folder / "content", *folder.glob("model-*")):
         path.unlink(missing_ok=True)
     click.echo(f"{folder}: reset to the factory state")

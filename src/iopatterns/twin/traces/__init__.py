@@ -1,6 +1,6 @@
-"""Block traces: read piece by piece from each form that there is, and converted into one, our own.
+"""Read block traces in several formats, and convert them to Parquet.
 
-docs/traces.md describes the form.
+docs/traces.md describes the formats.
 """
 
 import itertools
@@ -11,163 +11,180 @@ from pathlib import Path
 import pandas as pd
 
 from iopatterns.base import files
-from iopatterns.base.reading import Skipped, shown
+from iopatterns.base.input_file import SkippedLines, printable
 from iopatterns.twin.error import TwinError
-from iopatterns.twin.traces import blktrace, form, parquet, texts
-from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN, Source, early_arrival
+from iopatterns.twin.traces import blktrace, form, line_formats, parquet
+from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN_TIME, TraceFile, check_order
 
 __all__ = [
-    "FORMS",
     "OPERATIONS",
-    "UNKNOWN",
-    "Form",
-    "Skipped",
-    "convert",
-    "early_arrival",
+    "TRACE_FORMS",
+    "UNKNOWN_TIME",
+    "SkippedLines",
+    "TraceForm",
+    "check_order",
+    "convert_trace",
     "read_pieces",
-    "tell_form",
-    "unsorted",
 ]
 
 
 @dataclass(frozen=True)
-class Form:
-    """A form of traces. ``begins`` says of a file's first bytes, first line and path whether it is of the form.
+class TraceForm:
+    """A format of block traces.
 
-    ``has_issued``: whether it tells the requests that went to the drive from those that were queued.
+    Attributes:
+        name: Name of the format, as recorded in converted files.
+        matches: Returns whether a file has the format, by its first bytes, its first line and its path.
+        read: Yields the requests of a file as tables.
+        has_issued: Whether the format records both queued requests and requests issued to the drive.
     """
 
     name: str
-    begins: Callable[[bytes, str, Path], bool]
-    read: Callable[[Source], Iterator[pd.DataFrame]]
+    matches: Callable[[bytes, str, Path], bool]
+    read: Callable[[TraceFile], Iterator[pd.DataFrame]]
     has_issued: bool = False
 
 
-def _is_msr(line: str) -> bool:
+def _is_msr(_head: bytes, line: str, _path: Path) -> bool:
     values = line.strip().split(",")
-    return len(values) == len(texts.MSR_COLUMNS) and (
-        values == list(texts.MSR_COLUMNS) or (values[0].isdigit() and values[3].lower() in {"read", "write"})
+    return len(values) == len(line_formats.MSR_COLUMNS) and (
+        values == list(line_formats.MSR_COLUMNS) or (values[0].isdigit() and values[3].lower() in {"read", "write"})
     )
 
 
-def _is_table(line: str, path: Path) -> bool:
-    return path.suffix == ".csv" or bool(set(form.COLUMNS) & {name.strip() for name in line.split(",")})
+def _is_csv(_head: bytes, line: str, path: Path) -> bool:
+    return path.suffix == ".csv" or bool(set(form.REQUEST_COLUMNS) & {name.strip() for name in line.split(",")})
 
 
-# The first one that fits is that of a file
-FORMS = (
-    Form("Parquet", lambda head, _, path: head[:4] == b"PAR1" or path.suffix == ".parquet", parquet.read),
-    Form("binary records of blktrace", lambda head, _, path: _is_binary(head, path), blktrace.binary, True),
-    Form("I/O log of fio", lambda _, line, __: line.startswith("fio version "), texts.iolog),
-    Form("CSV of MSR Cambridge", lambda _, line, __: _is_msr(line), texts.msr),
-    Form("text of blkparse", lambda _, line, __: bool(blktrace.BLKPARSE_LINE.match(line)), blktrace.text, True),
-    Form("CSV with a head", lambda _, line, path: _is_table(line, path), texts.table),
+def _is_blktrace(head: bytes, _line: str, path: Path) -> bool:
+    return bool(blktrace.byte_order(head)) or (not head and blktrace.is_per_cpu_file(path))
+
+
+def _is_blkparse(_head: bytes, line: str, _path: Path) -> bool:
+    return bool(blktrace.BLKPARSE_LINE.match(line))
+
+
+# A file has the first format that matches
+TRACE_FORMS = (
+    TraceForm("Parquet", lambda head, _, path: head[:4] == b"PAR1" or path.suffix == ".parquet", parquet.read_requests),
+    TraceForm("binary records of blktrace", _is_blktrace, blktrace.read_blktrace, True),
+    TraceForm("I/O log of fio", lambda _, line, __: line.startswith("fio version "), line_formats.read_iolog),
+    TraceForm("CSV of MSR Cambridge", _is_msr, line_formats.read_msr),
+    TraceForm("text of blkparse", _is_blkparse, blktrace.read_blkparse, True),
+    TraceForm("CSV with a head", _is_csv, line_formats.read_csv_trace),
 )
-_EXPECTED = f"Give a trace as one of: {', '.join(each.name for each in FORMS)} (docs/traces.md)."
+_VALID_FORMS = f"Valid formats: {', '.join(each.name for each in TRACE_FORMS)} (docs/traces.md)."
 _HEAD_BYTES = 4096
 
 
-def _is_binary(head: bytes, path: Path) -> bool:
-    return bool(blktrace.byte_order(head)) or (not head and blktrace.is_of_one_cpu(path))
+def _detect_form(path: Path) -> TraceForm:
+    """Return the format of a trace file by its content.
 
-
-def tell_form(path: Path) -> Form:
-    """Return the form of a trace by its content. Raises TwinError where it is none, or OSError."""
+    Raises:
+        TwinError: The file is not a trace.
+        OSError: The file cannot be read.
+    """
     if not path.is_file():  # reading a pipe or a device may never end
-        what = "no such file" if not path.exists() else "no regular file"
-        raise Source(path).error(f"{what}. {_EXPECTED}")
+        problem = "no such file" if not path.exists() else "not a regular file"
+        raise TraceFile(path).error(f"{problem}. {_VALID_FORMS}")
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
-        start, line = head, _first_line(head)
-        while line.startswith(blktrace.TEXT_BEGINS):
-            start = start.partition(b"\n")[2]
-            line = _first_line(start)
-    for each in FORMS:
-        if each.begins(head, line, path):
+    lines = (line.decode(errors="replace") for line in head.split(b"\n"))
+    line = next((line for line in lines if not line.startswith(blktrace.BLKPARSE_HEADER)), "")
+    for each in TRACE_FORMS:
+        if each.matches(head, line, path):
             return each
-    raise Source(path).error(f"not a trace. {_EXPECTED}", "line 1")
+    raise TraceFile(path).error(f"not a trace. {_VALID_FORMS}", "line 1")
 
 
-def _first_line(head: bytes) -> str:
-    return head.partition(b"\n")[0].decode(errors="replace")
+def read_pieces(path: Path, *, skipped: SkippedLines | None = None, issued: bool = False) -> Iterator[pd.DataFrame]:
+    """Yield the requests of a block trace as tables.
 
+    Each table has at most `form.PIECE_REQUESTS` rows. Memory use does not grow with the length of the trace. The
+    content of the file determines its format (see `TRACE_FORMS` and docs/traces.md). Columns:
 
-def read_pieces(path: Path, *, skipped: Skipped | None = None, issued: bool = False) -> Iterator[pd.DataFrame]:
-    """Yield a trace in pieces of at most `form.PIECE_REQUESTS` rows, so that a long one costs no memory.
+    - ``operation`` (uint8): a value of `OPERATIONS`.
+    - ``offset_bytes`` and ``size_bytes`` (uint64).
+    - ``arrival_ns`` (int64): time since the first request. Missing if the trace has no times.
+    - ``dispatched_ns`` and ``completed_ns`` (int64), if the format records them; `UNKNOWN_TIME` for a request without
+      the time.
 
-    Each piece has the columns ``operation`` (uint8, see `OPERATIONS`), ``offset_bytes``, ``size_bytes`` (uint64) and,
-    where the trace has times, ``arrival_ns`` (int64, from the first request of the trace), and as the source has them
-    ``dispatched_ns`` and ``completed_ns`` (int64; `UNKNOWN` for a request of which it says nothing). The form is told
-    by the content (`FORMS`; docs/traces.md).
+    Args:
+        path: The trace file.
+        skipped: Counts faulty lines, which are skipped; None to raise an error at the first.
+        issued: Whether to read the requests issued to the drive instead of those queued in the kernel.
 
-    With ``skipped``, faulty lines are left out and counted there; without, the first one raises. ``issued`` asks for
-    the requests as they went to the drive, where the trace has these beside those that were queued.
-
-    Raises TwinError naming the file and the line, byte, request or column, and what is wrong there.
+    Raises:
+        TwinError: The file is not a valid trace. The message has the file and the line, byte, request or column.
     """
-    source = Source(path, skipped, issued)
+    source = TraceFile(path, skipped, issued)
     try:
-        its_form = tell_form(path)
-        if issued and not its_form.has_issued:
-            raise source.error(f"a trace of the form {its_form.name} has no requests issued apart from those queued")
-        there = False
-        for piece in its_form.read(source):
-            there = there or len(piece) > 0
+        trace_form = _detect_form(path)
+        if issued and not trace_form.has_issued:
+            raise source.error(f"the format {trace_form.name} does not record issued requests separately")
+        has_requests = False
+        for piece in trace_form.read(source):
+            has_requests = has_requests or len(piece) > 0
             yield piece
-        if skipped is not None and skipped.count and not there:
-            raise source.error(f"no line is sound. The first: {skipped.first[0].removeprefix(f'{path}, ')}")
+        if skipped is not None and skipped.count and not has_requests:
+            raise source.error(f"all lines are faulty. The first: {skipped.first[0].removeprefix(f'{path}, ')}")
     except (OSError, ValueError, TypeError, NotImplementedError, OverflowError) as error:
-        raise source.error(f"not readable as a trace: {shown(error)}") from None
+        raise source.error(f"not readable as a trace: {printable(error)}") from None
 
 
 @dataclass(frozen=True)
-class Converted:
-    """What a conversion wrote: the form that was read, how many requests, and the time from the first to the last."""
+class TraceConversion:
+    """The result of converting a block trace.
+
+    Attributes:
+        form: Name of the original format.
+        requests: Number of requests.
+        duration_ns: Time from the first to the last arrival; None if the trace has no times.
+    """
 
     form: str
     requests: int
     duration_ns: int | None
 
 
-def convert(
-    path: Path, output: Path, *, skipped: Skipped | None = None, issued: bool = False, may_be_empty: bool = False
-) -> Converted:
-    """Write a trace of any form to ``output`` in our own, Parquet; see `read_pieces`.
+def convert_trace(
+    path: Path, output: Path, *, skipped: SkippedLines | None = None, issued: bool = False, may_be_empty: bool = False
+) -> TraceConversion:
+    """Convert a block trace of any supported format to Parquet.
 
-    Raises TwinError, also for a trace without a request unless it ``may_be_empty``.
+    Args:
+        path: The trace file.
+        output: The Parquet file.
+        skipped: See `read_pieces`.
+        issued: See `read_pieces`.
+        may_be_empty: Whether a trace without requests is valid.
+
+    Raises:
+        TwinError: The trace is not valid, or ``output`` does not end in .parquet or is the trace itself.
     """
     if output.suffix != ".parquet":
-        raise TwinError(f"{shown(output)}: traces are written as .parquet; give the file this ending")
+        raise TwinError(f"{printable(output)}: the name of the output must end in .parquet")
     if output.exists() and path.exists() and path.samefile(output):
-        raise TwinError(f"{shown(output)}: is the trace that is to be read; give another name")
+        raise TwinError(f"{printable(output)}: the output is the trace itself. Give another name.")
     requests = 0
-    arrived: int | None = None
+    last_ns: int | None = None
 
-    def in_order(pieces: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        nonlocal requests, arrived
+    def checked(pieces: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        nonlocal requests, last_ns
         for piece in pieces:
             if "arrival_ns" in piece and len(piece):
-                arrival = piece["arrival_ns"].to_numpy()
-                if early := early_arrival(arrival, arrived or 0):
-                    raise unsorted(shown(path), requests + early[0], early[1])
-                arrived = int(arrival[-1])
+                last_ns = check_order(piece["arrival_ns"].to_numpy(), last_ns or 0, requests, printable(path))
             requests += len(piece)
             yield piece
 
-    pieces = in_order(read_pieces(path, skipped=skipped, issued=issued))
+    pieces = checked(read_pieces(path, skipped=skipped, issued=issued))
     first = next((piece for piece in pieces if len(piece)), None)
     if first is None:
         if not may_be_empty:
-            raise TwinError(f"{shown(path)}: no request in it")
-        first = form.no_requests()
-    its_form = tell_form(path).name
-    files.write(output, lambda temporary: parquet.write(temporary, itertools.chain([first], pieces), its_form))
-    return Converted(its_form, requests, arrived)
-
-
-def unsorted(trace: str, request: int, early_ns: int) -> TwinError:
-    """Return the error that a request of a trace arrives before the one in front of it."""
-    return TwinError(
-        f"{f'{trace}: ' if trace else ''}request {request}: arrives {early_ns} ns before the one in front of it. Sort"
-        " the trace by time, or give a depth to replay it without its times."
+            raise TwinError(f"{printable(path)}: the trace has no requests")
+        first = form.empty_requests()
+    form_name = _detect_form(path).name
+    files.write_atomically(
+        output, lambda temporary: parquet.write_requests(temporary, itertools.chain([first], pieces), form_name)
     )
+    return TraceConversion(form_name, requests, last_ns)

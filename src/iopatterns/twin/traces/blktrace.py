@@ -1,4 +1,4 @@
-"""Traces of the kernel's block layer: the text of blkparse(1), and the binary records of blktrace(8)."""
+"""Read traces of the kernel's block layer, by blkparse(1) or blktrace(8)."""
 
 import heapq
 import re
@@ -12,51 +12,65 @@ from typing import BinaryIO, NamedTuple
 
 import pandas as pd
 
-from iopatterns.base.reading import MOST, Skipped, shown
-from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN, Request, Source, tables
+from iopatterns.base.input_file import MAX_NUMBER, SkippedLines, printable
+from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN_TIME, TraceFile, TraceRequest, request_tables
 
 _SECTOR_BYTES = 512
 _READ, _WRITE, _FLUSH, _DISCARD = (OPERATIONS[name] for name in ("read", "write", "flush", "discard"))
-_EVENTS_LOOKED_AT = 100_000  # to see which requests a trace has
-_MOST_IN_FLIGHT = 100_000  # of a trace whose completions were lost
+_EXAMINED_EVENTS = 100_000  # events that determine which requests a trace contains
+_MAX_IN_FLIGHT = 100_000  # bounds the memory if completions were lost
 
 
-class Event(NamedTuple):
-    """A request on its way: queued (Q), issued to the drive (D), taken back from it (R), or completed (C)."""
+class BlockEvent(NamedTuple):
+    """An event of a request in the block layer.
+
+    Attributes:
+        time_ns: Time of the event.
+        device: Major and minor number of the device, such as ``8,0``.
+        action: ``Q`` (queued), ``D`` (issued to the drive), ``R`` (requeued by the drive) or ``C`` (completed).
+        flushes: Whether the request flushes the drive's cache, before its data or without data.
+        operation: Number of the operation, see `form.OPERATIONS`.
+        offset_bytes: Offset of the data.
+        size_bytes: Size of the data; 0 for a request without data.
+    """
 
     time_ns: int
     device: str
     action: str
-    flushes: bool  # before its data, or alone
+    flushes: bool
     operation: int
     offset_bytes: int
-    size_bytes: int  # 0 where it has no data
+    size_bytes: int
 
 
-Events = Iterable[tuple[str, Event]]  # each with its place in the file
+BlockEvents = Iterable[tuple[str, BlockEvent]]  # each with its place in the file, for messages
 
 
-# ---- Requests out of events
+# ---- From events to requests
 
 
-def _pieces(source: Source, events: Callable[[Source], Events]) -> Iterator[pd.DataFrame]:
-    """Yield the requests queued, or, with their completions, those issued to the drive.
+def _request_tables(source: TraceFile, events: Callable[[TraceFile], BlockEvents]) -> Iterator[pd.DataFrame]:
+    """Yield the queued requests, or the issued requests, as tables.
 
-    The latter where they are asked for, or no request was queued among the first events.
+    Issued requests are yielded if the source asks for them, or if no request is queued in the first events.
     """
-    quiet = replace(source, skipped=None if source.skipped is None else Skipped())
-    actions = {event.action for _, event in islice(events(quiet), _EVENTS_LOOKED_AT)}
+    quiet = replace(source, skipped=None if source.skipped is None else SkippedLines())
+    actions = {event.action for _, event in islice(events(quiet), _EXAMINED_EVENTS)}
     if "Q" in actions and not source.issued:
-        yield from tables(_queued(_of_one_device(source, events(source))), ("arrival_ns",))
+        yield from request_tables(_queued_requests(_checked_events(source, events(source))), ("arrival_ns",))
     elif "D" in actions:
         times = ("arrival_ns", "dispatched_ns", *(["completed_ns"] if "C" in actions else []))
-        yield from tables(_issued(_of_one_device(source, events(source))), times)
+        yield from request_tables(_issued_requests(_checked_events(source, events(source))), times)
     else:
         which = "issued to the drive (D)" if source.issued else "queued (Q) or issued to the drive (D)"
-        raise source.error(f"no request {which} among the first {_EVENTS_LOOKED_AT} events")
+        raise source.error(f"no request {which} among the first {_EXAMINED_EVENTS} events")
 
 
-def _of_one_device(source: Source, events: Events) -> Iterator[Event]:
+def _checked_events(source: TraceFile, events: BlockEvents) -> Iterator[BlockEvent]:
+    """Yield the events of one device at valid times.
+
+    Other events are reported as faulty.
+    """
     device = ""
     for place, event in events:
         device = device or event.device
@@ -64,104 +78,114 @@ def _of_one_device(source: Source, events: Events) -> Iterator[Event]:
             source.fault(
                 place, f"device {event.device}, but {device} before. Give the events of one device (blkparse -i NAME)."
             )
-        elif event.time_ns >= MOST:
+        elif event.time_ns >= MAX_NUMBER:
             source.fault(place, "more than 146 years after the start")
         else:
             yield event
 
 
-def _queued(events: Iterable[Event]) -> Iterator[Request]:
-    """Yield the requests as the host made them; a flush in front of a write becomes both."""
+def _queued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
+    """Yield the queued requests.
+
+    A write that flushes first becomes a flush and a write.
+    """
     for time_ns, _, action, flushes, operation, offset, size in events:
         if action == "Q":
             if flushes:
-                yield _FLUSH, 0, 0, time_ns, UNKNOWN, UNKNOWN
+                yield _FLUSH, 0, 0, time_ns, UNKNOWN_TIME, UNKNOWN_TIME
             if size:
-                yield operation, offset, size, time_ns, UNKNOWN, UNKNOWN
+                yield operation, offset, size, time_ns, UNKNOWN_TIME, UNKNOWN_TIME
 
 
-def _issued(events: Iterable[Event]) -> Iterator[Request]:
-    """Yield the requests as the drive got them, in that order; one that was taken back is left out."""
+def _issued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
+    """Yield the requests in the order in which they were issued to the drive.
+
+    Requeued requests are left out.
+    """
     in_order: deque[list[int]] = deque()
     in_flight: dict[tuple[int, int], deque[list[int]]] = {}  # by operation and offset
     for time_ns, _, action, flushes, operation, offset, size in events:
         key = (operation, offset) if size else (_FLUSH, 0)
         if action == "D":
-            if flushes and size:  # ends with its write
-                in_order.append([_FLUSH, 0, 0, time_ns, time_ns, UNKNOWN])
+            if flushes and size:  # the completion of the flush is not recorded
+                in_order.append([_FLUSH, 0, 0, time_ns, time_ns, UNKNOWN_TIME])
             if flushes or size:
-                in_order.append([*key, size, time_ns, time_ns, UNKNOWN])
+                in_order.append([*key, size, time_ns, time_ns, UNKNOWN_TIME])
                 in_flight.setdefault(key, deque()).append(in_order[-1])
         elif action in "CR" and (waiting := in_flight.get(key)):
             request = waiting.popleft() if action == "C" else waiting.pop()
-            request[5] = time_ns if action == "C" else _TAKEN_BACK
+            request[5] = time_ns if action == "C" else _REQUEUED
             if not waiting:
                 del in_flight[key]
-        while in_order and (in_order[0][5] != UNKNOWN or len(in_order) > _MOST_IN_FLIGHT):
-            yield from _over(in_order.popleft(), in_flight)
+        while in_order and (in_order[0][5] != UNKNOWN_TIME or len(in_order) > _MAX_IN_FLIGHT):
+            yield from _finished(in_order.popleft(), in_flight)
     for request in in_order:
-        yield from _over(request, {})
+        yield from _finished(request, {})
 
 
-_TAKEN_BACK = UNKNOWN + 1
+_REQUEUED = UNKNOWN_TIME + 1  # in place of the completion time
 
 
-def _over(request: list[int], in_flight: dict[tuple[int, int], deque[list[int]]]) -> Iterator[Request]:
-    """Yield a request that nothing more will be heard of, and forget it."""
+def _finished(request: list[int], in_flight: dict[tuple[int, int], deque[list[int]]]) -> Iterator[TraceRequest]:
+    """Remove a request from the requests in flight; yield it unless it was requeued."""
     operation, offset, size, arrival, dispatched, completed = request
     key = (operation, offset)
     waiting = in_flight.get(key, ())
-    if completed == UNKNOWN and waiting and waiting[0] is request:
+    if completed == UNKNOWN_TIME and waiting and waiting[0] is request:
         waiting.popleft()
         if not waiting:
             del in_flight[key]
-    if completed != _TAKEN_BACK:
+    if completed != _REQUEUED:
         yield operation, offset, size, arrival, dispatched, completed
 
 
-# ---- blkparse's default text
+# ---- The default text output of blkparse
 
 BLKPARSE_LINE = re.compile(
     r"\s*(\d{1,9},\d{1,9})\s+\d+\s+\d+\s+(\d{1,10})\.(\d{1,9})\s+\d+\s+([A-Za-z]{1,2})\s+([A-Z]+)(\s.*)?$"
 )
 _SECTORS = re.compile(r"\s+(\d{1,16}) \+ (\d{1,12})(?:\s|$)")
-_PACKET = re.compile(r"\s+(?:\d+ )?\(")  # a packet command, such as an INQUIRY: its bytes, in place of sectors
-# What blkparse writes before the events, and the summaries after them
-TEXT_BEGINS = "Input file"
-_AFTER = ("CPU", "Total (", "Events (", "Throughput", "Skips:")
+_PACKET = re.compile(r"\s+(?:\d+ )?\(")  # a packet command, such as INQUIRY, has its bytes in place of sectors
+# Start of the lines before the events, and of the lines of the summary after them
+BLKPARSE_HEADER = "Input file"
+_SUMMARY = ("CPU", "Total (", "Events (", "Throughput", "Skips:")
 _KINDS = {"R": _READ, "W": _WRITE, "D": _DISCARD}
 
 
-def text(source: Source) -> Iterator[pd.DataFrame]:
-    """Yield the requests of blkparse's default text."""
-    return _pieces(source, _text_events)
+def read_blkparse(source: TraceFile) -> Iterator[pd.DataFrame]:
+    """Yield the requests of blkparse's default text output as tables."""
+    return _request_tables(source, _text_events)
 
 
-def _text_events(source: Source) -> Iterator[tuple[str, Event]]:
+def _text_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
     for number, line in source.lines():
-        if line.startswith(_AFTER):
+        if line.startswith(_SUMMARY):
             break
-        if line.startswith(TEXT_BEGINS) or not line.strip():
+        if line.startswith(BLKPARSE_HEADER) or not line.strip():
             continue
         try:
-            event = _text_event(line)
-        except ValueError as why:
-            source.fault(f"line {number}", why)
+            event = _parse_event(line)
+        except ValueError as problem:
+            source.fault(f"line {number}", problem)
             continue
         if event is not None:
             yield f"line {number}", event
 
 
-def _text_event(line: str) -> Event | None:
-    """Return the event of a line, or None where it is none of a request's. Raises ValueError.
+def _parse_event(line: str) -> BlockEvent | None:
+    """Return the event in a line of blkparse.
 
-    RWBS is as blkparse(1) has it: F in front is a flush; then R, W, D (discard) or N (none); what follows (F, A, S, M)
-    says how, of which a replay knows nothing.
+    Returns None for an event that a replay does not use. The field RWBS (blkparse(1)) begins with F for a flush before
+    the data; then comes R, W, D (discard) or N (no operation). The remaining letters (F, A, S, M) have no meaning for a
+    replay.
+
+    Raises:
+        ValueError: The line is not an event, or lacks the sectors.
     """
     found = BLKPARSE_LINE.match(line)
     if found is None:
         raise ValueError(
-            f"no event of blkparse (device, CPU, number, time, process, action, RWBS): '{shown(line.strip())}'"
+            f"not an event of blkparse (device, CPU, number, time, process, action, RWBS): '{printable(line.strip())}'"
         )
     device, seconds, fraction, action, rwbs, rest = found.groups()
     if action not in {"Q", "D", "R", "C"}:
@@ -171,16 +195,16 @@ def _text_event(line: str) -> Event | None:
     sectors = _SECTORS.match(rest or "") if operation is not None else None
     if sectors is None:
         if operation is not None and not flushes and action in "QD" and not _PACKET.match(rest or ""):
-            raise ValueError(f"'{rwbs}' needs 'SECTOR + SECTORS', not '{shown((rest or '').strip())}'")
+            raise ValueError(f"'{rwbs}' requires 'SECTOR + SECTORS', not '{printable((rest or '').strip())}'")
         if not flushes:
             return None
     sector, count = map(int, sectors.groups()) if sectors else (0, 0)
     time_ns = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
     offset, size = sector * _SECTOR_BYTES, count * _SECTOR_BYTES
-    return Event(time_ns, device, action, flushes, _READ if operation is None else operation, offset, size)
+    return BlockEvent(time_ns, device, action, flushes, _READ if operation is None else operation, offset, size)
 
 
-# ---- blktrace's binary records (struct blk_io_trace in the kernel's include/uapi/linux/blktrace_api.h)
+# ---- The binary records of blktrace (struct blk_io_trace in the kernel's include/uapi/linux/blktrace_api.h)
 
 _MAGIC = 0x65617400
 _VERSION = 7
@@ -190,49 +214,61 @@ _ACTIONS = {1: "Q", 6: "R", 7: "D", 8: "C"}
 _WRITES, _FLUSHES, _PACKETS, _NOTES, _DISCARDS = (1 << bit for bit in (1, 2, 9, 10, 13))  # BLK_TC_*
 _CGROUP = 1 << 8
 _SEARCHED_BYTES = 1 << 16
-_OF_ONE_CPU = re.compile(r"(.*\.blktrace\.)\d+$")
+_PER_CPU_FILE = re.compile(r"(.*\.blktrace\.)\d+$")
 
 
 def byte_order(head: bytes) -> str:
-    """Return the byte order of records by the first bytes of their file, as `struct` names it; '' for no records."""
+    """Return the byte order of blktrace records, ``<`` or ``>``.
+
+    The result is empty if the bytes are not a record.
+
+    Args:
+        head: The first bytes of a file.
+    """
     for order in ("<", ">"):
         if len(head) >= 4 and struct.unpack_from(f"{order}I", head)[0] >> 8 == _MAGIC >> 8:
             return order
     return ""
 
 
-def binary(source: Source) -> Iterator[pd.DataFrame]:
-    """Yield the requests of the records of blktrace: of a file ``NAME.blktrace.CPU`` with those of all other CPUs.
+def read_blktrace(source: TraceFile) -> Iterator[pd.DataFrame]:
+    """Yield the requests of binary records of blktrace as tables.
 
-    The files of the CPUs are merged by time; any other file, such as of ``blkparse -d``, is taken as it is.
+    blktrace writes a file ``NAME.blktrace.CPU`` for each CPU. Given one of these files, the files of all CPUs are read
+    and merged by time. Any other file, such as the output of ``blkparse -d``, is read alone.
     """
-    return _pieces(source, _binary_events)
+    return _request_tables(source, _binary_events)
 
 
-def is_of_one_cpu(path: Path) -> bool:
-    """Return whether a file is called as those that blktrace writes, one a CPU; that of an idle CPU is empty."""
-    return _OF_ONE_CPU.match(path.name) is not None
+def is_per_cpu_file(path: Path) -> bool:
+    """Return whether a file has a name such as ``sda.blktrace.0``.
+
+    The file of an idle CPU is empty, so that only its name shows its format.
+    """
+    return _PER_CPU_FILE.match(path.name) is not None
 
 
-def _binary_events(source: Source) -> Events:
-    found = _OF_ONE_CPU.match(source.path.name)
+def _binary_events(source: TraceFile) -> BlockEvents:
+    per_cpu = _PER_CPU_FILE.match(source.path.name)
     paths = [source.path]
-    if found is not None:
-        paths = sorted(path for path in source.path.parent.iterdir() if _is_of(path, found[1]))
-    streams = [_records(replace(source, path=path)) for path in paths]
+    if per_cpu is not None:
+        prefix = per_cpu[1]
+        paths = sorted(
+            path
+            for path in source.path.parent.iterdir()
+            if path.name.startswith(prefix) and path.name.removeprefix(prefix).isdigit() and path.is_file()
+        )
+    streams = [_file_events(replace(source, path=path)) for path in paths]
     return heapq.merge(*streams, key=lambda each: each[1].time_ns)
 
 
-def _is_of(path: Path, name: str) -> bool:
-    return path.name.startswith(name) and path.name.removeprefix(name).isdigit() and path.is_file()
-
-
-def _records(source: Source) -> Iterator[tuple[str, Event]]:
+def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
+    """Yield the events in one file of binary records with their positions."""
     with source.path.open("rb") as file:
         order = byte_order(file.read(4))
         if not order:
-            if file.tell():  # a CPU may have no event
-                raise source.error("no record of blktrace", "byte 0")
+            if file.tell():  # the file of an idle CPU is empty
+                raise source.error("not a record of blktrace", "byte 0")
             return
         record = struct.Struct(order + _FIELDS)
         at = 0
@@ -240,19 +276,19 @@ def _records(source: Source) -> Iterator[tuple[str, Event]]:
         while head := file.read(_RECORD_BYTES):
             place = f"byte {at}"
             if len(head) < _RECORD_BYTES:
-                source.fault(place, f"a record ends after {len(head)} bytes, but has {_RECORD_BYTES}")
+                source.fault(place, f"the record is cut off: {len(head)} of {_RECORD_BYTES} bytes")
                 return
             magic, _, time_ns, sector, size, action, _, device, _, _, extra = record.unpack(head)
             if magic != _MAGIC | _VERSION:
                 if magic >> 8 == _MAGIC >> 8:
                     raise source.error(
-                        f"records of blktrace's version {magic & 0xFF}, but only {_VERSION} is known", place
+                        f"version {magic & 0xFF} of blktrace; only version {_VERSION} is supported", place
                     )
-                source.fault(place, "no record of blktrace begins here")
-                at = _next_record(file, at + 1, struct.pack(f"{order}I", _MAGIC | _VERSION))
+                source.fault(place, "not a record of blktrace")
+                at = _seek_record(file, at + 1, struct.pack(f"{order}I", _MAGIC | _VERSION))
                 continue
             if extra and len(file.read(extra)) < extra:
-                source.fault(place, f"the {extra} bytes after a record are not all there")
+                source.fault(place, f"the {extra} bytes after the record are cut off")
                 return
             at += _RECORD_BYTES + extra
             category = action >> 16
@@ -264,15 +300,21 @@ def _records(source: Source) -> Iterator[tuple[str, Event]]:
             if not (size or flushes):
                 continue
             offset = sector * _SECTOR_BYTES
-            if offset >= MOST:
-                source.fault(place, f"sector {sector} is beyond all drives")
+            if offset >= MAX_NUMBER:
+                source.fault(place, f"sector {sector} is too large")
                 continue
             name = f"{device >> 20},{device & 0xFFFFF}"
-            yield place, Event(time_ns, name, letter, flushes, operation, offset, size)
+            yield place, BlockEvent(time_ns, name, letter, flushes, operation, offset, size)
 
 
-def _next_record(file: BinaryIO, at: int, magic: bytes) -> int:
-    """Go to where the next record may begin, at a byte or later, or to the file's end; return the place."""
+def _seek_record(file: BinaryIO, at: int, magic: bytes) -> int:
+    """Seek to the next possible record or the end; return the position.
+
+    Args:
+        file: The file.
+        at: Position at which the search begins.
+        magic: The first bytes of each record.
+    """
     file.seek(at)
     window = b""
     while True:

@@ -1,4 +1,4 @@
-"""The one form of traces: its columns, the tables they are given in, and what becomes of a fault in a file."""
+"""Types and tables for block traces."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,29 +7,32 @@ from itertools import islice
 import numpy as np
 import pandas as pd
 
-from iopatterns.base import reading
-from iopatterns.base.reading import shown
+from iopatterns.base import input_file
+from iopatterns.base.input_file import printable
 from iopatterns.twin.error import TwinError
 
-# The operations of a trace, in the numbers of the simulated drive.
+# Operations with their numbers in the simulated drive
 OPERATIONS = {"read": 0, "write": 1, "flush": 2, "discard": 3}
 _SYNONYMS = {"r": "read", "w": "write", "sync": "flush", "datasync": "flush", "trim": "discard", "d": "discard"}
 OPERATION_NUMBERS = {**OPERATIONS, **{short: OPERATIONS[name] for short, name in _SYNONYMS.items()}}
-COLUMNS = ("operation", "offset_bytes", "size_bytes")
-# The times of a table of requests, and what the same are called in a file of the form
-TIMES = {"arrival_ns": "time_ns", "dispatched_ns": "dispatched_ns", "completed_ns": "completed_ns"}
-UNKNOWN = -(2**63)  # a time that the source does not say
+REQUEST_COLUMNS = ("operation", "offset_bytes", "size_bytes")
+# Time columns of a table of requests, and their names in a CSV or Parquet file
+TIME_COLUMNS = {"arrival_ns": "time_ns", "dispatched_ns": "dispatched_ns", "completed_ns": "completed_ns"}
+UNKNOWN_TIME = -(2**63)
 PIECE_REQUESTS = 100_000
 
-# A request: operation, offset_bytes, size_bytes, arrival_ns, dispatched_ns, completed_ns
-Request = tuple[int, int, int, int, int, int]
-Requests = Iterable[Request]
+# operation, offset_bytes, size_bytes, arrival_ns, dispatched_ns, completed_ns
+TraceRequest = tuple[int, int, int, int, int, int]
+TraceRequests = Iterable[TraceRequest]
 
 
 @dataclass(frozen=True)
-class Source(reading.Source):
-    """A trace's file as it is being read. ``issued`` asks for the requests as they went to the drive, of a form that
-    has these apart.
+class TraceFile(input_file.InputFile):
+    """A file with a block trace.
+
+    Attributes:
+        issued: Whether to read the requests issued to the drive instead of those queued in the kernel, if the format
+            contains both.
     """
 
     issued: bool = False
@@ -37,58 +40,84 @@ class Source(reading.Source):
     ERROR = TwinError
 
     def check_columns(self, names: Sequence[str]) -> None:
-        """Raise TwinError where a table with these columns is no trace."""
-        for column in COLUMNS:
+        """Raise TwinError if a table lacks a required column.
+
+        Args:
+            names: The columns of the table.
+        """
+        for column in REQUEST_COLUMNS:
             if column not in names:
                 raise self.error(
-                    f"no column '{column}'. Needed: {', '.join(COLUMNS)}, and time_ns or time_us where the trace is to"
-                    f" be replayed by its times. There: {shown(', '.join(names))}."
+                    f"no column '{column}'. Required: {', '.join(REQUEST_COLUMNS)}, and time_ns or time_us for a replay"
+                    f" by the times of the trace. There: {printable(', '.join(names))}."
                 )
 
 
-def tables(requests: Requests, times: Iterable[str]) -> Iterator[pd.DataFrame]:
-    """Yield requests as tables of at most `PIECE_REQUESTS` rows (columns as of `read_pieces`).
+def request_tables(requests: TraceRequests, times: Iterable[str]) -> Iterator[pd.DataFrame]:
+    """Yield requests as tables, with the columns of `traces.read_pieces`.
 
-    ``times`` are those of `TIMES` that the trace has. They are counted from the arrival of the first request.
+    Each table has at most `PIECE_REQUESTS` rows.
+
+    Args:
+        requests: The requests of a trace, in order.
+        times: The columns of `TIME_COLUMNS` that the trace has. Times become relative to the first arrival.
     """
     requests = iter(requests)
     start_ns: int | None = None
     while rows := list(islice(requests, PIECE_REQUESTS)):
-        operation, offset, size, *moments = zip(*rows, strict=True)
-        piece: dict[str, np.ndarray] = {
-            "operation": np.array(operation, dtype=np.uint8),
-            "offset_bytes": np.array(offset, dtype=np.uint64),
-            "size_bytes": np.array(size, dtype=np.uint64),
-        }
-        for name, values in zip(TIMES, moments, strict=True):
-            if name in times:
-                piece[name] = np.array(values, dtype=np.int64)
+        piece = _columns(rows, times)
         if "arrival_ns" in piece:
-            start_ns = from_start(piece, start_ns)
+            start_ns = subtract_start(piece, start_ns)
         yield pd.DataFrame(piece)
 
 
-def no_requests() -> pd.DataFrame:
-    """Return a table of no requests that has all columns."""
-    sizes = {name: np.empty(0, np.uint64) for name in COLUMNS[1:]}
-    times = {name: np.empty(0, np.int64) for name in TIMES}
-    return pd.DataFrame({"operation": np.empty(0, np.uint8), **sizes, **times})
+def _columns(rows: Sequence[TraceRequest], times: Iterable[str]) -> dict[str, np.ndarray]:
+    types = {"operation": np.uint8, "offset_bytes": np.uint64, "size_bytes": np.uint64}
+    types |= dict.fromkeys(TIME_COLUMNS, np.int64)
+    values = list(zip(*rows, strict=True)) or [()] * len(types)
+    return {
+        name: np.array(column, dtype=types[name])
+        for name, column in zip(types, values, strict=True)
+        if name in REQUEST_COLUMNS or name in times
+    }
 
 
-def from_start(piece: dict[str, np.ndarray], start_ns: int | None) -> int:
-    """Make the times of a piece count from the first arrival, which is returned; ``start_ns`` is that once known."""
+def empty_requests() -> pd.DataFrame:
+    """Return a table without requests that has all columns."""
+    return pd.DataFrame(_columns([], TIME_COLUMNS))
+
+
+def subtract_start(piece: dict[str, np.ndarray], start_ns: int | None) -> int:
+    """Make the times of a table relative to the first arrival of the trace.
+
+    The columns are changed in place. Returns the first arrival.
+
+    Args:
+        piece: The columns of the table.
+        start_ns: The first arrival of the trace; None for the first table.
+    """
     start = int(piece["arrival_ns"][0]) if start_ns is None else start_ns
-    for name in TIMES:
+    for name in TIME_COLUMNS:
         if name in piece:
-            piece[name] = np.where(piece[name] == UNKNOWN, UNKNOWN, piece[name] - start)
+            piece[name] = np.where(piece[name] == UNKNOWN_TIME, UNKNOWN_TIME, piece[name] - start)
     return start
 
 
-def early_arrival(arrival_ns: np.ndarray, arrived_ns: int) -> tuple[int, int] | None:
-    """Return the place of the first arrival that is before the one in front of it, and by how many nanoseconds.
+def check_order(arrival_ns: np.ndarray, previous_ns: int, first_request: int, trace: str) -> int:
+    """Return the last of several arrival times; raise TwinError if they decrease.
 
-    ``arrived_ns`` is the arrival in front of the first. None where all are in order.
+    Args:
+        arrival_ns: Arrival times of consecutive requests.
+        previous_ns: Arrival time of the request before them.
+        first_request: Position of the first of them in the trace, for messages.
+        trace: Name of the trace for messages; may be empty.
     """
-    before = np.concatenate(([arrived_ns], arrival_ns[:-1]))
-    early = np.flatnonzero(arrival_ns < before)
-    return (int(early[0]), int(before[early[0]] - arrival_ns[early[0]])) if len(early) else None
+    steps_ns = np.diff(arrival_ns.astype(np.int64), prepend=previous_ns)
+    early = np.flatnonzero(steps_ns < 0)
+    if len(early):
+        at = early[0]
+        raise TwinError(
+            f"{f'{trace}: ' if trace else ''}request {first_request + at}: arrives {-steps_ns[at]} ns before the"
+            " previous request. Sort the trace by time, or give a depth to replay it without its times."
+        )
+    return int(arrival_ns[-1]) if len(arrival_ns) else previous_ns

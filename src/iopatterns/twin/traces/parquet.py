@@ -1,4 +1,4 @@
-"""Our own form of traces as Parquet: read and written piece by piece."""
+"""Read and write block traces as Parquet files, table by table."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from iopatterns.base.input_file import printable
+from iopatterns.base.numeric_columns import checked_numbers
 from iopatterns.base.parquet import write_tables
-from iopatterns.base.reading import MOST, shown
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.traces.form import (
-    COLUMNS,
     OPERATION_NUMBERS,
     OPERATIONS,
     PIECE_REQUESTS,
-    TIMES,
-    UNKNOWN,
-    Source,
-    from_start,
+    REQUEST_COLUMNS,
+    TIME_COLUMNS,
+    UNKNOWN_TIME,
+    TraceFile,
+    subtract_start,
 )
 
 if TYPE_CHECKING:
@@ -29,14 +30,17 @@ _VERSION = "1"
 _PHASES = "iopatterns.trace.phases"
 
 
-def read(source: Source) -> Iterator[pd.DataFrame]:
-    """Yield the requests of a file; a faulty row is named by its number, from 0."""
+def read_requests(source: TraceFile) -> Iterator[pd.DataFrame]:
+    """Yield the requests of a Parquet file as tables, see `traces.read_pieces`.
+
+    Messages refer to a faulty row by its position, from 0.
+    """
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(source.path) as file:
         names = file.schema_arrow.names
         source.check_columns(names)
-        times = {column: name for column, name in TIMES.items() if name in names}
+        times = {column: name for column, name in TIME_COLUMNS.items() if name in names}
         factor = 1
         if "arrival_ns" not in times and "time_us" in names:
             times, factor = {"arrival_ns": "time_us", **times}, 1000
@@ -44,46 +48,53 @@ def read(source: Source) -> Iterator[pd.DataFrame]:
             times = {}
         row = 0
         start_ns: int | None = None
-        for batch in file.iter_batches(batch_size=PIECE_REQUESTS, columns=[*COLUMNS, *times.values()]):
-            piece, faults = _piece(batch, times, factor)
-            for at, why in sorted(faults.items()):
-                source.fault(f"request {row + at}", why)
+        for batch in file.iter_batches(batch_size=PIECE_REQUESTS, columns=[*REQUEST_COLUMNS, *times.values()]):
+            piece, faults = _convert_batch(batch, times, factor)
+            for at, problem in sorted(faults.items()):
+                source.fault(f"request {row + at}", problem)
             row += len(batch)
             if faults:
                 piece = {name: np.delete(values, list(faults)) for name, values in piece.items()}
             if len(piece["operation"]):
                 if times:
-                    start_ns = from_start(piece, start_ns)
+                    start_ns = subtract_start(piece, start_ns)
                 yield pd.DataFrame(piece)
 
 
-def _piece(batch: Any, times: dict[str, str], factor: int) -> tuple[dict[str, np.ndarray], dict[int, str]]:
-    """Return the columns of a batch of rows, and of each faulty row what is wrong with it."""
+def _convert_batch(batch: Any, times: dict[str, str], factor: int) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+    """Return the columns of a batch, and the problem of each faulty row.
+
+    Args:
+        batch: A batch of rows of a Parquet file (pyarrow.RecordBatch).
+        times: Time columns in the file, by name in the result.
+        factor: Nanoseconds per unit of the arrival times.
+    """
     faults: dict[int, str] = {}
     piece = {"operation": _operations(batch.column("operation"), faults)}
     for column in ("offset_bytes", "size_bytes"):
-        numbers = _numbers(batch.column(column), column, faults, "whole number of bytes from 0 to 2^62")
+        numbers = checked_numbers(batch.column(column), column, faults, "whole number of bytes from 0 to 2^62")
         piece[column] = numbers.astype(np.uint64)
     for column, name in times.items():
-        its_factor = factor if column == "arrival_ns" else 1
-        may_be_unknown = column != "arrival_ns"
-        piece[column] = _numbers(
-            batch.column(name), name, faults, "time from 0 to 146 years", its_factor, may_be_unknown=may_be_unknown
+        unit, unknown = (factor, None) if column == "arrival_ns" else (1, UNKNOWN_TIME)
+        piece[column] = checked_numbers(
+            batch.column(name), name, faults, "time from 0 to 146 years", unit, unknown=unknown
         )
-    queued = piece.get("arrival_ns")
+    earlier = piece.get("arrival_ns")
     for column in ("dispatched_ns", "completed_ns"):
-        if queued is not None and column in piece:
-            known = piece[column] != UNKNOWN
-            for at in np.flatnonzero(known & (piece[column] < queued)):
-                faults.setdefault(
-                    int(at), f"{column} is {piece[column][at]}, before the request was queued or dispatched"
-                )
-            queued = np.where(known, piece[column], queued)
+        if earlier is not None and column in piece:
+            known = piece[column] != UNKNOWN_TIME
+            for at in np.flatnonzero(known & (piece[column] < earlier)):
+                problem = f"{column} is {piece[column][at]}, before the request was queued or dispatched"
+                faults.setdefault(int(at), problem)
+            earlier = np.where(known, piece[column], earlier)
     return piece, faults
 
 
 def _operations(column: Any, faults: dict[int, str]) -> np.ndarray:
-    """Return the numbers of a column of operations; what is none is put into ``faults`` by its row."""
+    """Return the numbers of a column of operations.
+
+    The problems of faulty rows are added to ``faults``.
+    """
     import pyarrow as pa
 
     if not pa.types.is_dictionary(column.type):
@@ -94,61 +105,46 @@ def _operations(column: Any, faults: dict[int, str]) -> np.ndarray:
     numbers: np.ndarray = np.array([*known, -1])[codes]
     for at in np.flatnonzero(numbers < 0):
         name = names[codes[at]] if codes[at] < len(names) else None
-        faults.setdefault(int(at), f"no operation '{shown(name)}'. Valid: {', '.join(OPERATIONS)}")
+        faults.setdefault(int(at), f"no operation '{printable(name)}'. Valid: {', '.join(OPERATIONS)}")
     return numbers.astype(np.uint8)
 
 
-def _numbers(
-    column: Any, name: str, faults: dict[int, str], what: str, factor: int = 1, *, may_be_unknown: bool = False
-) -> np.ndarray:
-    """Return a column as int64, times a factor; what is no such number is put into ``faults`` by its row.
+def read_phases(path: Path) -> dict[str, int]:
+    """Return the start of each phase of a trace, in order of time.
 
-    Sizes and offsets must be whole; fractions of a nanosecond are rounded. ``what`` names a number in messages.
-    """
-    import pyarrow as pa
+    Times are in nanoseconds since the first request. The last entry is the end of the last phase. A trace without
+    phases gives an empty dictionary.
 
-    null = column.is_null().to_numpy(zero_copy_only=False)
-    if pa.types.is_integer(column.type):
-        given: np.ndarray = column.fill_null(0).to_numpy(zero_copy_only=False)
-    else:
-        given = pd.to_numeric(column.to_pandas(), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    with np.errstate(invalid="ignore", over="ignore"):
-        as_float = given.astype(np.float64) * factor
-        bad = ~((as_float >= 0) & (as_float < MOST)) & ~(null & may_be_unknown)
-        if what.startswith("whole"):
-            bad |= as_float != np.floor(as_float)
-        bad |= null & (not may_be_unknown)
-        scaled = given * factor if given.dtype.kind != "f" else np.round(given * factor)
-        numbers: np.ndarray = np.where(null | bad, 0, scaled).astype(np.int64)
-    for at in np.flatnonzero(bad):
-        faults.setdefault(int(at), f"{name} is '{shown(column[int(at)])}', no {what}")
-    return np.where(null, UNKNOWN, numbers) if may_be_unknown else numbers
-
-
-def phases(path: Path) -> dict[str, int]:
-    """Return when each phase of a trace begins, in nanoseconds from its first request, in order of time.
-
-    The last is its end. Nothing is returned of a trace without phases. Raises TwinError for a file that is no trace.
+    Raises:
+        TwinError: The file is not a trace.
     """
     import pyarrow.parquet
 
     try:
-        about = pyarrow.parquet.read_schema(path).metadata or {}
-        found: dict[str, int] = json.loads(about.get(_PHASES.encode(), b"{}"))
-    except (OSError, ValueError) as error:  # pyarrow's own are of the latter
-        raise TwinError(f"{path}: not readable as a trace: {shown(error)}") from None
+        metadata = pyarrow.parquet.read_schema(path).metadata or {}
+        found: dict[str, int] = json.loads(metadata.get(_PHASES.encode(), b"{}"))
+    except (OSError, ValueError) as error:  # errors of pyarrow are ValueErrors
+        raise TwinError(f"{path}: not readable as a trace: {printable(error)}") from None
     return found
 
 
-def write(path: Path, pieces: Iterable[pd.DataFrame], form: str, phases_ns: Mapping[str, int] | None = None) -> None:
-    """Write pieces of a trace (columns as of `read_pieces`) to a new file. ``form`` is the one that they came in.
+def write_requests(
+    path: Path, pieces: Iterable[pd.DataFrame], form: str, phases_ns: Mapping[str, int] | None = None
+) -> None:
+    """Write the requests of a trace to a new Parquet file.
 
-    ``phases_ns``: see `phases`. The same trace gives the same bytes.
+    The same trace gives the same bytes.
+
+    Args:
+        path: The file.
+        pieces: Tables of requests, with the columns of `traces.read_pieces`.
+        form: Name of the original format, which is recorded in the file.
+        phases_ns: Start of each phase, see `read_phases`.
     """
-    about = {"iopatterns.trace": _VERSION, "iopatterns.trace.source": form}
+    metadata = {"iopatterns.trace": _VERSION, "iopatterns.trace.source": form}
     if phases_ns:
-        about[_PHASES] = json.dumps(dict(phases_ns))
-    write_tables(path, map(_table, pieces), about, ("operation",))
+        metadata[_PHASES] = json.dumps(dict(phases_ns))
+    write_tables(path, map(_table, pieces), metadata, ("operation",))
 
 
 def _table(piece: pd.DataFrame) -> "pyarrow.Table":
@@ -158,9 +154,9 @@ def _table(piece: pd.DataFrame) -> "pyarrow.Table":
     columns: dict[str, Any] = {
         "operation": pa.DictionaryArray.from_arrays(codes, np.array(list(OPERATIONS), dtype=object))
     }
-    columns |= {name: pa.array(piece[name].to_numpy()) for name in COLUMNS[1:]}
-    for column, name in TIMES.items():
+    columns |= {name: pa.array(piece[name].to_numpy()) for name in REQUEST_COLUMNS[1:]}
+    for column, name in TIME_COLUMNS.items():
         if column in piece:
             values = piece[column].to_numpy()
-            columns[name] = pa.array(values, mask=values == UNKNOWN)
+            columns[name] = pa.array(values, mask=values == UNKNOWN_TIME)
     return pa.table(columns)

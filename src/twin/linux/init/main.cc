@@ -1,8 +1,8 @@
-// The guest's first process: makes the drive ready, runs the command as an ordinary user, and turns the machine off.
+// The guest's first process: prepares the drive, runs the command as an ordinary user, and powers the machine off.
 //
-// It reads records `key=value`, a zero byte after each, from /proc/self/cwd/job of the host (linux.py writes
-// them), and leaves in `report` there how it ended: "exit N", "signal N", or "failed STATUS WHAT". It is linked
-// statically, so that nothing of the host's libraries is in the way of its start.
+// It reads the job, `key=value` records that end with a zero byte, from /proc/self/cwd/job of the host (linux.py writes
+// them). It writes the result to the file `report` in the same folder: "exit N", "signal N", or "failed STATUS
+// MESSAGE". It is linked statically, so that it starts on every host.
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/mount.h>
@@ -37,14 +37,14 @@ constexpr int kFailed = 125;
 int report_file = -1;
 
 struct Job {
-  std::string file_system;  // mount(2)'s name of it; empty for none
+  std::string file_system;  // its name for mount(2); empty for none
   std::string mount_options;
   uid_t user = 0;
   gid_t group = 0;
   bool folder = false;
   bool drop_caches = false;
   std::string dirty_bytes, dirty_background_bytes;
-  std::vector<std::string> modules;   // of a kernel that has not all that is needed built in
+  std::vector<std::string> modules;   // kernel modules to load
   std::vector<std::string> settings;  // `file=value`
   std::vector<std::string> mkfs, environment, command;
 };
@@ -81,21 +81,21 @@ std::string content_of(const char* path) {
 void write_to(const std::string& path, const std::string& value) {
   const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (file < 0 || write(file, value.data(), value.size()) != static_cast<ssize_t>(value.size())) {
-    fail(kFailed, with_reason(path + " takes no '" + value + "'"));
+    fail(kFailed, with_reason(path + " does not accept '" + value + "'"));
   }
   close(file);
 }
 
-// Kernels take the folder of hostfs as it stands since Linux 2.6, and as `hostfs=` since 6.12.
+// The mount data of hostfs is the folder, and since Linux 6.12 also accepted as `hostfs=FOLDER`.
 void mount_host(const char* folder, const char* mount_point) {
   mkdir(mount_point, 0755);
   const std::string named = std::string("hostfs=") + folder;
   constexpr unsigned long kFlags = MS_NOSUID | MS_NODEV;
   if (mount("none", mount_point, "hostfs", kFlags, named.c_str()) == 0) return;
-  if (mount("none", mount_point, "hostfs", kFlags, folder) != 0) _exit(1);  // the host sees that nothing was reported
+  if (mount("none", mount_point, "hostfs", kFlags, folder) != 0) _exit(1);  // the host finds no report
 }
 
-// What mount(8) is given: flags, which all file systems have, and what is left to this one's own reading.
+// The options of mount(8), split into the flags of all file systems and the options of this file system.
 struct MountOptions {
   unsigned long flags = 0;  // NOLINT(google-runtime-int): mount(2)'s type
   std::string own;
@@ -163,7 +163,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return result;
 }
 
-// Runs a program, and returns how it ended (waitpid()). `user` is 0 for one that makes the drive ready.
+// Runs a program and returns its status as of waitpid(). `user` is 0 for programs that prepare the drive.
 int run(std::vector<std::string> words, std::vector<std::string> environment, int output, int errors, uid_t user,
         gid_t group) {
   std::vector<char*> arguments = pointers(words);
@@ -189,7 +189,7 @@ int run(std::vector<std::string> words, std::vector<std::string> environment, in
     _exit(kNotFound);
   }
   int status = 0;
-  for (;;) {  // what has lost its parent is ours to collect, too
+  for (;;) {  // this first process also reaps orphaned processes
     const pid_t ended = wait(&status);
     if (ended == child) break;
     if (ended < 0 && errno != EINTR) fail(kFailed, with_reason(words[0]));
@@ -203,15 +203,16 @@ int run(std::vector<std::string> words, std::vector<std::string> environment, in
   return status;
 }
 
-// Who reads this file is answered with its end once everything has been written to the drive, and the kernel has
-// forgotten all that it can read again: pages, inodes and directory entries. That takes root, which the command has
-// not. It is asked for, because a second process moves the times of all that follows by a microsecond.
+// Creates a fifo with which the command can drop the kernel's caches: a reader gets the end of the file as soon as all
+// data are written to the drive, and pages, inodes and directory entries are dropped. Dropping caches requires root,
+// and the command is not root. The fifo exists only on request, because its server process delays all later events by
+// 1 us.
 void offer_to_drop_caches() {
   constexpr char kRequest[] = "/mnt/drop-caches";
   if (mkfifo(kRequest, 0444) != 0 || chmod(kRequest, 0444) != 0) fail(kFailed, with_reason(kRequest));
   if (fork() != 0) return;
   for (;;) {
-    const int reader = open(kRequest, O_WRONLY);  // waits for one
+    const int reader = open(kRequest, O_WRONLY);  // waits for a reader
     if (reader < 0) _exit(1);
     sync();
     write_to("/proc/sys/vm/drop_caches", "3");
@@ -221,7 +222,7 @@ void offer_to_drop_caches() {
   }
 }
 
-// The device counts these, and knows by them when the command begins.
+// Reads the drive's serial number: the device recognises the beginning of the command by this read.
 void mark() { content_of("/sys/block/vda/serial"); }
 
 void prepare_drive(const Job& job) {
@@ -248,12 +249,12 @@ void prepare_drive(const Job& job) {
 }  // namespace
 
 int main() {
-  // without a console the first process has not the three descriptors that all others have
+  // without a console the first process starts without the three standard descriptors
   while (open("/", O_RDONLY) < STDERR_FILENO) {
   }
   mount("none", "/mnt", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755");
   mount_host("/proc/self/cwd", "/mnt/.host");
-  // Synchronous, so that the host sees output when it is written, and keeps it if the guest is ended.
+  // O_SYNC: the host sees output as soon as it is written, also if the guest is killed.
   constexpr int kOutput = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_SYNC | O_CLOEXEC;
   report_file = open("/mnt/.host/report", kOutput, 0600);
   const int output = open("/mnt/.host/output", kOutput, 0600);
@@ -263,12 +264,10 @@ int main() {
   if (umount2("/mnt/.host", MNT_DETACH) != 0) fail(kFailed, with_reason("umount"));
   rmdir("/mnt/.host");
   mount(nullptr, "/", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr);
-  if (job.folder) {
-    mount_host("/proc/self/cwd/folder", "/mnt/folder");
-  }
+  if (job.folder) mount_host("/proc/self/cwd/folder", "/mnt/folder");
   mount_at("proc", "/proc", nullptr);
   mount_at("sysfs", "/sys", nullptr);
-  // By default these are shares of the memory that is free, and so would be up to what the host's libraries take of it.
+  // The defaults are shares of free memory, which depends on the size of the host's libraries.
   write_to("/proc/sys/vm/dirty_bytes", job.dirty_bytes);
   write_to("/proc/sys/vm/dirty_background_bytes", job.dirty_background_bytes);
   mount_at("devtmpfs", "/dev", nullptr);
@@ -278,7 +277,7 @@ int main() {
   for (const char* each : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}) {
     chmod(each, 0666);
   }
-  // where it cannot be made, a program that needs it says so itself
+  // if the link cannot be created, a program that needs it reports the error
   [[maybe_unused]] const int linked = symlink("/proc/self/fd", "/dev/fd");
 
   for (const std::string& module : job.modules) {
@@ -294,7 +293,7 @@ int main() {
   if (chdir("/") != 0) fail(kFailed, with_reason("/"));
   sync();
   if (!job.file_system.empty()) {
-    kill(-1, SIGKILL);  // what the command has left running
+    kill(-1, SIGKILL);  // processes that the command has left running
     while (wait(nullptr) > 0) {
     }
     if (umount(kMount) != 0) umount2(kMount, MNT_DETACH);

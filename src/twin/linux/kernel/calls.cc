@@ -1,4 +1,5 @@
-// Loaded into the guest's kernel, which is a program of the host: makes two of its calls what a run needs.
+// A library for LD_PRELOAD into the guest's kernel, which is a program of the host. It replaces two system calls:
+// getrandom(), so that runs are repeatable, and ptrace(), so that no process outlives the kernel.
 #include <dlfcn.h>
 #include <sys/ptrace.h>
 #include <sys/types.h>
@@ -30,15 +31,15 @@ __attribute__((constructor)) void set_up() {
 
 extern "C" {
 
-// The guest's random numbers begin with the host's.
+// The guest's kernel seeds its random numbers with this call.
 __attribute__((visibility("default"))) ssize_t getrandom(void* to, std::size_t size_bytes, unsigned) {
   auto* const bytes = static_cast<unsigned char*>(to);
   for (std::size_t i = 0; i < size_bytes; ++i) bytes[i] = static_cast<unsigned char>(next_random());
   return static_cast<ssize_t>(size_bytes);
 }
 
-// The guest's processes are traced processes of the host, whose system calls never reach the host. Should the kernel
-// end before them, they would go on untraced, with real system calls: have them end with it (PTRACE_O_EXITKILL).
+// The guest's processes are traced processes of the host, so their system calls never reach the host. If the kernel
+// ended before them, they would continue untraced, with real system calls. PTRACE_O_EXITKILL ends them with the kernel.
 __attribute__((visibility("default"))) long ptrace(__ptrace_request request, ...) noexcept {
   va_list rest;
   va_start(rest, request);

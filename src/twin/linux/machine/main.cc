@@ -1,5 +1,5 @@
-// Runs a real Linux kernel in virtual time on a simulated drive. `twin linux` starts it with a plan (plan.h); its exit
-// status and output are those of the command in the guest.
+// Runs a real Linux kernel in virtual time on a simulated drive. `twin linux` starts this program with a plan (plan.h).
+// The program has the exit status and the output of the command in the guest.
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -14,17 +14,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
-#include <memory>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
-#include <string_view>
-#include <utility>
+#include <vector>
 
 #include "drive/file_recorder.h"
 #include "drive/parameters.h"
@@ -41,37 +41,21 @@
 namespace twin {
 namespace {
 
-// The exit statuses of timeout(1) and env(1): commands seldom end with these, so a failure of this program differs from
-// one of the command.
+// The exit statuses of timeout(1) and env(1). Commands seldom use them, so they distinguish a failure of this program
+// from a failure of the command.
 constexpr int kBadInput = 2;
 constexpr int kWallLimit = 124;
 constexpr int kFailed = 125;
 
 constexpr Nanoseconds kTimeOfDay = 1'767'225'600 * kSecond;  // 2026-01-01
 
-struct Failure final : std::exception {
-  Failure(int its_status, std::string its_message) : status(its_status), message(std::move(its_message)) {}
+struct Failure final : std::runtime_error {
+  Failure(int its_status, const std::string& message) : std::runtime_error(message), status(its_status) {}
 
   int status;
-  std::string message;
 };
 
-// The number that follows a word and a blank at the beginning of a text, and where the text goes on; none without it.
-struct Number {
-  int value;
-  std::size_t end;
-};
-
-std::optional<Number> number_after(std::string_view word, const std::string& text) {
-  if (!text.starts_with(std::string(word) + " ")) return std::nullopt;
-  const char* begin = text.c_str() + word.size() + 1;
-  char* end = nullptr;
-  const long value = std::strtol(begin, &end, 10);
-  if (end == begin) return std::nullopt;
-  return Number{static_cast<int>(value), static_cast<std::size_t>(end - text.c_str())};
-}
-
-// One end of a guest's file that comes out here: what the command has written to its standard output, or error.
+// Copies a growing file of the guest, with the standard output or error of the command, to a descriptor.
 class Relay {
  public:
   Relay(const std::string& path, int to) : path_(path), to_(to) {}
@@ -82,7 +66,7 @@ class Relay {
   Relay& operator=(const Relay&) = delete;
 
   void pump() {
-    // the guest makes the file, and can put nothing else in its place
+    // O_NOFOLLOW: the guest creates the file, and could put a link in its place
     if (from_ < 0) from_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     char piece[65536];
     for (ssize_t got; from_ >= 0 && (got = read(from_, piece, sizeof piece)) > 0;) {
@@ -120,14 +104,13 @@ int listen_at(const std::string& path, const Plan& plan) {
   return listening;
 }
 
+void set_mode(const std::string& path, mode_t mode) {
+  if (chmod(path.c_str(), mode) != 0) throw std::runtime_error(path + ": " + std::strerror(errno));
+}
+
 void copy_into(const Workplace& workplace, const std::string& from, const char* name) {
-  std::ifstream source(from, std::ios::binary);
-  std::ofstream target(workplace.path(name), std::ios::binary);
-  target << source.rdbuf();
-  target.close();
-  if (!source || !target || chmod(workplace.path(name).c_str(), 0755) != 0) {
-    throw std::runtime_error(from + ": " + std::strerror(errno));
-  }
+  std::filesystem::copy_file(from, workplace.path(name));
+  set_mode(workplace.path(name), 0755);
 }
 
 class Machine {
@@ -147,12 +130,9 @@ class Machine {
     copy_into(workplace_, plan_.init, "init");
     copy_into(workplace_, plan_.library, "library.so");
     std::ofstream(workplace_.path("job"), std::ios::binary) << plan_.guest;
-    // started by root, the guest is another user, and the umask may be any
-    if (chmod(workplace_.path("job").c_str(), 0644) != 0)
-      throw std::runtime_error("job: " + std::string(std::strerror(errno)));
-    if (!plan_.folder.empty() && symlink(plan_.folder.c_str(), workplace_.path("folder").c_str()) != 0) {
-      throw std::runtime_error(workplace_.path("folder") + ": " + std::strerror(errno));
-    }
+    // if root runs this program, the guest runs as another user; the umask may forbid reading
+    set_mode(workplace_.path("job"), 0644);
+    if (!plan_.folder.empty()) std::filesystem::create_symlink(plan_.folder, workplace_.path("folder"));
     const int time_listener = listen_at(workplace_.path("time"), plan_);
     const int drive_listener = listen_at(workplace_.path("drive"), plan_);
     stay_on_one_processor();
@@ -160,18 +140,16 @@ class Machine {
     end_on_signals(guest_, plan_.wall_limit_s);
     try {
       serve(time_listener, drive_listener);
-    } catch (const GuestGone&) {  // NOLINT(bugprone-empty-catch): it has been turned off, or has crashed
+    } catch (const GuestGone&) {  // NOLINT(bugprone-empty-catch): the guest has powered off or crashed
     } catch (const Failure&) {
-      output_.pump();
-      errors_.pump();
+      pump();
       throw;
     }
     int status = 0;
     while (waitpid(guest_, &status, 0) < 0 && errno == EINTR) {
     }
     alarm(0);
-    output_.pump();
-    errors_.pump();
+    pump();
     if (trace_) trace_->finish();
     if (recorder_ && !recorder_->flush()) throw std::runtime_error(plan_.counters + ": cannot be written");
     return outcome();
@@ -185,7 +163,7 @@ class Machine {
     return parameters;
   }
 
-  // Guest and device run by turns. Handing over between processors takes longer than what either has to do.
+  // Guest and device take turns, and a switch between processors takes longer than most turns.
   static void stay_on_one_processor() {
     const int here = sched_getcpu();
     if (here < 0) return;
@@ -195,7 +173,7 @@ class Machine {
     sched_setaffinity(0, sizeof one, &one);
   }
 
-  // Returns a socket on which the guest has connected.
+  // Waits for the guest to connect and returns the socket. Throws Failure if the kernel ends before.
   int accept_guest(int listener) {
     for (;;) {
       pollfd waiting{listener, POLLIN, 0};
@@ -211,7 +189,7 @@ class Machine {
 
   void serve(int time_listener, int drive_listener) {
     Calendar calendar(plan_.real_time != 0 ? -1 : accept_guest(time_listener), kTimeOfDay);
-    while (calendar.is_virtual()) {  // until its kernel has found the drive
+    while (calendar.is_virtual()) {  // until the guest's kernel has found the drive
       if (calendar.guest_waits()) {
         let_pass(calendar);
         continue;
@@ -221,10 +199,9 @@ class Machine {
       if (ends[0].revents != 0) break;
       calendar.serve();
     }
-    BlockDevice::Settings settings;
-    settings.size_bytes = requests_.drive().size_bytes();
-    settings.discards = parameters_.kind == DriveKind::kSsd;
-    settings.volatile_cache = parameters_.caches_writes();
+    const BlockDevice::Settings settings{.size_bytes = requests_.drive().size_bytes(),
+                                         .discards = parameters_.kind == DriveKind::kSsd,
+                                         .volatile_cache = parameters_.caches_writes()};
     BlockDevice device(accept_guest(drive_listener), settings, requests_, contents_, calendar,
                        [this] { begin_recording(); });
     calendar.see_memory(
@@ -249,14 +226,15 @@ class Machine {
     const timespec timeout{wait / kSecond, wait % kSecond};
     pollfd end{device.socket(), POLLIN, 0};
     if (ppoll(&end, 1, &timeout, nullptr) > 0) device.serve();
-    output_.pump();
-    errors_.pump();
+    pump();
   }
 
-  // Lets the waiting guest run at its own next event.
+  // Advances the time to the guest's next event and lets the guest run.
   void let_pass(Calendar& calendar) {
     if (calendar.guest_next() == kNever) {
-      throw Failure{kFailed, "the command waits for ever: nothing in the guest will ever happen again"};
+      throw Failure{
+          kFailed,
+          "the command waits for ever: the guest has no pending event, and the drive has no outstanding request"};
     }
     calendar.advance_to(std::max(calendar.guest_next(), calendar.now()));
     calendar.run_guest(requests_.earliest_completion_ns());
@@ -273,8 +251,7 @@ class Machine {
     constexpr int kPatience_ms = 50;
     const int ready = poll(ends, 2, kPatience_ms);
     if (ready <= 0) {
-      output_.pump();
-      errors_.pump();
+      pump();
     } else if (ends[1].revents != 0) {
       device.serve();
     } else {
@@ -282,7 +259,12 @@ class Machine {
     }
   }
 
-  // What comes before belongs to mkfs and mount.
+  void pump() {
+    output_.pump();
+    errors_.pump();
+  }
+
+  // Starts trace and counters when the command begins, after mkfs and mount.
   void begin_recording() {
     if (trace_ && plan_.trace_all == 0) requests_.record_to(*trace_);
     if (recorder_) {
@@ -290,7 +272,7 @@ class Machine {
     }
   }
 
-  // The end of what the kernel has printed.
+  // Returns the last lines of the kernel's console for a message.
   [[nodiscard]] std::string console() const {
     std::string text = text_of(workplace_.path("console"));
     constexpr std::size_t kMost = 2000;
@@ -298,22 +280,24 @@ class Machine {
     for (char& each : text) {
       if (static_cast<unsigned char>(each) < 0x20 && each != '\n' && each != '\t') each = '?';
     }
-    return text.empty() ? ", and prints nothing" : ". It has printed:\n" + text;
+    return text.empty() ? "; it printed nothing" : "; it printed:\n" + text;
   }
 
   [[nodiscard]] int outcome() const {
     if (ending_signal() == SIGALRM) {
       throw Failure{kWallLimit, "ended after " + std::to_string(plan_.wall_limit_s) +
-                                    " s, its wall limit. A program that spins without ever looking at the clock stands"
-                                    " still in virtual time; give one that is only slow more with --wall-limit"};
+                                    " s, the wall limit. A program that spins without reading the clock makes no"
+                                    " progress in virtual time. If the program is only slow, raise --wall-limit"};
     }
     if (ending_signal() != 0) return 128 + ending_signal();
     const std::string report = text_of(workplace_.path("report"));
-    if (const auto exit = number_after("exit", report)) return exit->value;
-    if (const auto signal = number_after("signal", report)) return 128 + signal->value;
-    if (const auto failed = number_after("failed", report)) {
-      const std::size_t words = report.find_first_not_of(' ', failed->end);
-      throw Failure{failed->value, words == std::string::npos ? std::string() : report.substr(words)};
+    std::istringstream words(report);
+    std::string kind;
+    int status = 0;
+    if (words >> kind >> status) {
+      if (kind == "exit") return status;
+      if (kind == "signal") return 128 + status;
+      if (kind == "failed") throw Failure{status, {std::istreambuf_iterator<char>(words >> std::ws), {}}};
     }
     throw Failure{kFailed, "the guest has crashed before the command ended" + console()};
   }
@@ -331,20 +315,21 @@ class Machine {
   pid_t guest_ = -1;
 };
 
+int fail(int status, const char* message) {
+  std::fprintf(stderr, "twin: error: %s\n", message);
+  return status;
+}
+
 int run() {
   try {
-    const Plan plan = Plan::read(STDIN_FILENO);
-    try {
-      return Machine(plan).run();
-    } catch (const std::invalid_argument& error) {
-      throw Failure{kBadInput, error.what()};
-    }
+    const Plan plan = Plan::read(std::cin);
+    return Machine(plan).run();
   } catch (const Failure& failure) {
-    std::fprintf(stderr, "twin: error: %s\n", failure.message.c_str());
-    return failure.status;
+    return fail(failure.status, failure.what());
+  } catch (const std::invalid_argument& error) {
+    return fail(kBadInput, error.what());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "twin: error: %s\n", error.what());
-    return kFailed;
+    return fail(kFailed, error.what());
   }
 }
 

@@ -1,0 +1,119 @@
+"""Write the numbers of the documentation from the scorecard of a default run: `python docs/write_numbers.py`.
+
+The numbers are in marked blocks of README.md and of pages in docs/. `snakemake --cores 1 readme` measures what is
+missing, and runs this script.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from iopatterns.judging import scorecard
+
+ROOT = Path(__file__).resolve().parents[1]
+CLASSES = ("fitted", "built into the model", "independent")
+WORKLOADS = {"read": "sequential reads", "randread": "random reads", "randwrite": "random writes"}
+
+Studies = Mapping[str, Mapping[str, Any]]
+
+
+def claims(studies: Studies) -> str:
+    """Return the sentences on how many claims and held-out numbers a default run reproduces."""
+    independent = [study["by_class"]["claims"]["independent"] for study in studies.values()]
+    hold, checkable = (sum(study[key] for study in studies.values()) for key in ("hold", "checkable"))
+    independent_hold, independent_checkable = (sum(each[key] for each in independent) for key in ("hold", "checkable"))
+    (held_out,) = (study for study in studies.values() if study["held_out"])
+    missed, numbers = held_out["counts"]["values"]["not reproduced"], held_out["by_class"]["values"]["independent"]
+    return f"""\
+- A default run reproduces **{hold} of the {checkable}** published claims that it can check.
+- {checkable - independent_checkable} of these claims say little: a model was fitted to them, or is built so that \
+they come out.
+- The other {independent_checkable} are *independent*. **{independent_hold}** of them are reproduced.
+- No model is fitted to the {numbers["values"]} numbers of vendor data sheets. {numbers["values"] - missed} of them \
+are met within {100 * held_out["tolerance"]:.0f} %;
+  the mean error is {numbers["mean_absolute_percent"]:.0f} %."""
+
+
+def picture(studies: Studies) -> str:
+    """Return the caption of the picture of RR-9319's tables 2 and 3, with the class of each simulated point."""
+    points = [each for each in studies["saif2020"]["values"] if each["id"].startswith(("table2-", "table3-"))]
+    of_class = {name: [each for each in points if each["class"] == name] for name in CLASSES}
+    named = {
+        name: "; ".join(
+            f"{each['drive']}, {WORKLOADS[each['rw']]} of {each['bs'].removesuffix('k')} KiB" for each in found
+        )
+        for name, found in of_class.items()
+        if name != "fitted"
+    }
+    return f"""\
+*Bandwidth of three drives, tables 2 and 3 of RR-9319. Hollow markers: published values of the real drives. Filled
+markers: simulated drives, means with 95 % confidence intervals. The picture shows how well the models fit, not how well
+they predict. Of the {len(points)} simulated points {len(of_class["fitted"])} are fitted to the published points.
+{len(of_class["built into the model"])} are built into the model, because a parameter was chosen with them in view:
+{named["built into the model"]}.
+{len(of_class["independent"])} is independent: {named["independent"]}.*"""
+
+
+def errors(studies: Studies) -> str:
+    """Return a table of the errors of published numbers, by study and class."""
+    rows = ["| study | fitted | built into the model | independent | worst independent |", "|---|---|---|---|---|"]
+    for name, study in sorted(studies.items()):
+        by_class = study["by_class"]["values"]
+        shown = [
+            f"{each['values']} numbers, {each['mean_absolute_percent']:.1f} %" if each["values"] else "–"
+            for each in (by_class[class_] for class_ in CLASSES)
+        ]
+        worst = by_class["independent"]
+        shown.append(f"{worst['largest_at']}: {worst['largest_percent']:+.0f} %" if worst["values"] else "–")
+        rows.append(f"| `{name}` | {' | '.join(shown)} |")
+    return "\n".join(rows)
+
+
+def counts(studies: Studies) -> str:
+    """Return a table of the published numbers and claims of each study, and of how many claims are reproduced."""
+    rows = [
+        "| study | numbers | claims | reproduced, of checkable claims | reproduced, of independent claims |",
+        "|---|---|---|---|---|",
+    ]
+    for name, study in sorted(studies.items()):
+        published = sum(claim["drive"] is None for claim in study["claims"])
+        independent = study["by_class"]["claims"]["independent"]
+        shown = (
+            f"{each['hold']} of {each['checkable']}" if each["checkable"] else "–" for each in (study, independent)
+        )
+        rows.append(f"| `{name}` | {len(study['values'])} | {published} | {' | '.join(shown)} |")
+    return "\n".join(rows)
+
+
+BLOCKS: Mapping[str, Callable[[Studies], str]] = {f.__name__: f for f in (claims, picture, errors, counts)}
+PAGES = ("README.md", "docs/twins.md", "docs/studies.md")
+
+
+def renewed(text: str, studies: Studies) -> str:
+    """Return the text of a page with its marked blocks written from the scorecard of a default run."""
+
+    def block(match: re.Match[str]) -> str:
+        return f"{match[1]}\n{BLOCKS[match[2]](studies)}\n\n<!-- end -->"
+
+    return re.sub(r"(<!-- (\w+): written by .*? -->\n).*?<!-- end -->", block, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Renew all pages, unless the scorecard is of a run with other values than the default."""
+    if others := scorecard.skipped_expectations(ROOT):
+        sys.exit(
+            "\n".join(
+                [*others, "The documentation has the numbers of a default run. Run it first: snakemake --cores 1"]
+            )
+        )
+    studies = scorecard.load_scorecard(ROOT)["studies"]
+    for name in PAGES:
+        path = ROOT / name
+        path.write_text(renewed(path.read_text(encoding="utf-8"), studies), encoding="utf-8")
+        print(name, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

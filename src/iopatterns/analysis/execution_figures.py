@@ -1,0 +1,255 @@
+"""Figures of single repetitions and cells: bars of cells, histograms of latency, rates over time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, NullLocator
+
+import fio_parser_json
+from iopatterns.analysis import quantities
+from iopatterns.analysis.plots import PlotError, add_legend_below, figure_with_panels, level_labels, report_style
+from iopatterns.analysis.tables import WORKLOAD_NAMES, block_label
+
+# Marked in histograms, each with its marker
+_PERCENTILES = {50.0: "o", 99.0: "s", 99.9: "^"}
+_MARKER_NAMES = {"o": "circle", "s": "square", "^": "triangle"}
+# Ratio of the limits of a class of a histogram
+_CLASS_RATIO = 1.1
+_PANELS_PER_ROW, _ROW_INCH, _BAR_INCH = 2, 2.1, 0.16
+_KEYS = ["drive", "rw", "bs_bytes"]
+
+
+def completion_latencies(raw_files: Sequence[Path]) -> pd.DataFrame:
+    """Return the histogram bins of completion latency in raw files of fio.
+
+    Columns: source (the raw file), latency_ns and count (over all jobs and directions).
+    """
+    bins = fio_parser_json.latency_bins(raw_files)
+    bins = bins[bins["latency"] == "clat"].rename(columns={"bin_ns": "latency_ns"})
+    return bins.groupby(["source", "latency_ns"], sort=True)["count"].sum().reset_index()
+
+
+def rates_over_time(logs: Sequence[Path]) -> pd.DataFrame:
+    """Return the rate over time from fio's latency histogram logs, summed over jobs and directions.
+
+    In a log the lines of one job follow those of another, and each job has its own intervals. Common intervals are
+    used here; a job's rate in a common interval is its rate at the middle of the interval. A log does not contain the
+    requests after the last line of a job.
+
+    Returns:
+        A row per interval. Columns: source (the log), time_s (the end of the interval) and iops.
+    """
+    bins = fio_parser_json.log_bins(logs)
+    parts = []
+    for source, rows in bins.groupby("source", sort=False):
+        jobs = [job for _, lines in rows.groupby("direction", sort=False) for job in _job_rates(lines)]
+        step_s = float(np.median(np.concatenate([np.diff(ends_s, prepend=0.0) for ends_s, _ in jobs])))
+        last_s = min(ends_s[-1] for ends_s, _ in jobs)
+        ends = np.arange(1, max(1, int(last_s / step_s + 0.5)) + 1) * step_s
+        middles = np.minimum(ends - step_s / 2, last_s)
+        iops = sum(rates[np.searchsorted(ends_s, middles)] for ends_s, rates in jobs)
+        parts.append(pd.DataFrame({"source": source, "time_s": ends, "iops": iops}))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["source", "time_s", "iops"])
+
+
+def _job_rates(rows: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return interval end times (s) and the rate in each interval, as a pair per job of a log."""
+    job = (rows["time_ms"].diff().fillna(0) < 0).cumsum()
+    found = []
+    for _, lines in rows.groupby(job):
+        counts = lines.groupby("time_ms")["count"].sum().astype("float64")
+        ends_s = counts.index.to_numpy("float64") / 1e3
+        lengths_s = np.diff(ends_s, prepend=0.0)
+        if (lengths_s > 0).all():
+            found.append((ends_s, counts.to_numpy() / lengths_s))
+    return found
+
+
+@report_style()
+def quantity_bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> Figure:
+    """Return a bar chart of some quantities, with a panel per quantity and a bar with its interval per cell.
+
+    Args:
+        summaries: For each name of a quantity its summary, as `Study.summary` returns it by `by`.
+        by: The columns of the factors.
+
+    Raises:
+        PlotError: The summaries are empty.
+    """
+    first = next(iter(summaries.values()))
+    if first.empty:
+        raise PlotError("there is nothing to draw")
+    height_inch = max(1.2, len(first) * _BAR_INCH + 0.6)
+    figure, panels = figure_with_panels(len(summaries), len(summaries), height_inch, sharey=True)
+    names = _cell_names(first, by)
+    for axes, (name, summary) in zip(panels, summaries.items(), strict=True):
+        places = np.arange(len(summary))
+        means = summary["mean"].to_numpy("float64")
+        colours = [f"C{list(WORKLOAD_NAMES).index(rw)}" for rw in summary["rw"]]
+        axes.barh(places, means, color=colours, height=0.7)
+        reach = np.array([summary["mean"] - summary["low"], summary["high"] - summary["mean"]], dtype="float64")
+        known = ~np.isnan(reach).any(axis=0)
+        axes.errorbar(
+            means[known],
+            places[known],
+            xerr=np.clip(reach[:, known], 0, None),
+            fmt="none",
+            ecolor="black",
+            elinewidth=0.7,
+            capsize=1.5,
+        )
+        axes.set_xlabel(quantities.get_quantity(name).axis_label)
+        axes.grid(visible=True, axis="x")
+        axes.grid(visible=False, axis="y")
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(_thousands)
+    panels[0].set_yticks(np.arange(len(names)), names)
+    panels[0].set_ylim(len(names) - 0.4, -0.6)
+    return figure
+
+
+@report_style()
+def latency_histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str]) -> Figure:
+    """Return a figure of latency distributions: a panel per workload and block size, a line per other level.
+
+    A line is the share of the requests of all repetitions of a cell in each class of latency.
+
+    Args:
+        executions: A row per repetition, with source (the raw file), rw, bs_bytes and the factors.
+        found: The latencies, as `completion_latencies` returns them.
+        by: The columns of the factors.
+
+    Raises:
+        PlotError: There is nothing to draw.
+    """
+
+    def draw(axes: Axes, sources: set[str], look: Mapping[str, Any]) -> None:
+        counts = found[found["source"].isin(sources)].groupby("latency_ns")["count"].sum()
+        latency_us = counts.index.to_numpy("float64") / 1e3
+        share = counts.to_numpy("float64") / counts.sum()
+        class_ = np.floor(np.log(latency_us) / np.log(_CLASS_RATIO))
+        shares = pd.Series(share).groupby(class_).sum()
+        shares = shares.reindex(np.arange(class_.min() - 1, class_.max() + 2), fill_value=0.0)
+        middle = _CLASS_RATIO ** (shares.index.to_numpy() + 0.5)
+        axes.plot(middle, 100 * shares.to_numpy(), drawstyle="steps-mid", **look)
+        for percentile, marker in _PERCENTILES.items():
+            at = min(int(np.searchsorted(share.cumsum(), percentile / 100 - 1e-12)), len(share) - 1)
+            axes.plot(latency_us[at], 100 * shares[class_[at]], marker, color=look["color"], markersize=3.5)
+
+    figure = _figure_of_cells(executions, by, draw, found)
+    for axes in figure.axes:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(lambda us, _: f"{us:g} µs" if us < 1000 else f"{us / 1000:g} ms")
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("Completion latency, in classes of a tenth")
+    figure.supylabel("Requests (%)", fontsize=mpl.rcParams["axes.labelsize"])
+    marks = ", ".join(f"{_MARKER_NAMES[marker]} {percentile:g} %" for percentile, marker in _PERCENTILES.items())
+    figure.suptitle(f"Percentiles: {marks}", fontsize=mpl.rcParams["axes.titlesize"])
+    return figure
+
+
+@report_style()
+def rate_curves(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str]) -> Figure:
+    """Return a figure of rates over time: a panel per workload and block size, a line per other level.
+
+    A line is the mean of all repetitions of a cell.
+
+    Args:
+        executions: A row per repetition, with source (the log), rw, bs_bytes and the factors.
+        found: The rates, as `rates_over_time` returns them.
+        by: The columns of the factors.
+
+    Raises:
+        PlotError: There is nothing to draw.
+    """
+
+    def draw(axes: Axes, sources: set[str], look: Mapping[str, Any]) -> None:
+        curve = found[found["source"].isin(sources)].groupby("time_s")["iops"].mean()
+        axes.plot(curve.index, curve, **look)
+
+    figure = _figure_of_cells(executions, by, draw, found)
+    for axes in figure.axes:
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(_thousands)
+        axes.set_xlabel("Time (s)")
+    figure.supylabel("Rate (IOPS)", fontsize=mpl.rcParams["axes.labelsize"])
+    return figure
+
+
+def _thousands(value: float, _position: float) -> str:
+    return f"{value:,.6g}"
+
+
+def _figure_of_cells(executions: pd.DataFrame, by: Sequence[str], draw: Any, found: pd.DataFrame) -> Figure:
+    """Return a figure with a panel per workload and block size, with a legend of the levels of other factors.
+
+    Args:
+        executions: A row per repetition.
+        by: The columns of the factors.
+        draw: Called for each cell with the axes, the sources of its repetitions, and the look of its line.
+        found: The data to draw, with the column source.
+
+    Raises:
+        PlotError: There is nothing to draw.
+    """
+    if executions.empty or found.empty:
+        raise PlotError("there is nothing to draw")
+    others = [name for name in by if name not in _KEYS]
+    panels: list[tuple[Any, pd.DataFrame]] = list(executions.groupby(["rw", "bs_bytes"], sort=False))
+    columns = min(_PANELS_PER_ROW, len(panels))
+    figure, grid = figure_with_panels(len(panels), columns, _ROW_INCH, frame_inch=0.6, sharex=True)
+    all_levels = [levels for levels, _ in _groups(executions, others)]
+    looks = dict(zip(all_levels, _line_looks(len(all_levels)), strict=True))
+    for axes, ((rw, size), here) in zip(grid, panels, strict=True):
+        axes.set_title(f"{WORKLOAD_NAMES[rw]}, {block_label(int(size))}")
+        axes.tick_params(labelbottom=True)
+        for levels, cell in _groups(here, others):
+            sources = set(cell["source"]) & set(found["source"])
+            if sources:
+                draw(axes, sources, looks[levels])
+    if others:
+        texts = [level_labels(name, executions[name], " ") for name in others]
+        names = [", ".join(text[level] for text, level in zip(texts, levels, strict=True)) for levels in looks]
+        lines = [Line2D([], [], **look) for look in looks.values()]
+        add_legend_below(figure, lines, names, len(names))
+    return figure
+
+
+def _groups(rows: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[Any, pd.DataFrame]]:
+    """Yield each combination of levels with its rows; all rows under () if there are no factors."""
+    if factors:
+        yield from rows.groupby(list(factors), sort=True, dropna=False)
+    else:
+        yield (), rows
+
+
+def _line_looks(count: int) -> list[dict[str, Any]]:
+    """Return colours from light to dark, which show an order, with alternating line styles."""
+    shades = mpl.colormaps["viridis_r"](np.linspace(0.15, 1, max(count, 2)))[-count:]
+    return [{"color": to_hex(shade), "linestyle": ("-", "--", ":")[number % 3]} for number, shade in enumerate(shades)]
+
+
+def _cell_names(summary: pd.DataFrame, by: Sequence[str]) -> list[str]:
+    """Return a name for each row of a summary: workload, block size and the levels of factors that vary."""
+    others = [name for name in by if name not in _KEYS and summary[name].nunique() > 1]
+    texts = {name: level_labels(name, summary[name], " ") for name in others}
+    return [
+        ", ".join(
+            [
+                f"{WORKLOAD_NAMES[row['rw']]} {block_label(int(row['bs_bytes']))}",
+                *(texts[name][row[name]] for name in others),
+            ]
+        )
+        for row in summary.to_dict("records")
+    ]

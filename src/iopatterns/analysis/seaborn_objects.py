@@ -1,0 +1,19 @@
+"""seaborn's objects interface as ``so``, imported without scipy.stats.
+
+Importing scipy.stats takes a third of the start time of a notebook. seaborn needs it only for density estimates, which
+are not used here, and does without it if it cannot be imported. A later import of scipy.stats works as usual.
+"""
+
+import sys
+
+_STATISTICS = "scipy.stats"
+_loaded = sys.modules.get(_STATISTICS)
+sys.modules[_STATISTICS] = None  # type: ignore[assignment]  # makes the import fail
+try:
+    import seaborn.objects as so
+finally:
+    del sys.modules[_STATISTICS]
+    if _loaded is not None:
+        sys.modules[_STATISTICS] = _loaded
+
+__all__ = ["so"]

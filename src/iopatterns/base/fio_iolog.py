@@ -1,0 +1,71 @@
+"""I/O logs of fio (``write_iolog``), version 2 or 3."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from iopatterns.base.input_file import MAX_NUMBER, InputFile, printable, whole_number
+
+# First line of a log, and whether its lines begin with a time
+IOLOG_HEADERS = {"fio version 2 iolog": False, "fio version 3 iolog": True}
+_WITH_RANGE = frozenset({"read", "write", "trim"})
+_WITHOUT_RANGE = frozenset({"add", "open", "close", "sync", "datasync", "wait"})
+
+
+class IologAction(NamedTuple):
+    """A line of an I/O log of fio.
+
+    Attributes:
+        time_ns: Time at which fio would execute the action, since the start of the log.
+        file: Name of the file.
+        action: ``read``, ``write``, ``trim``, ``sync``, ``datasync``, ``add``, ``open``, ``close`` or ``wait``.
+        offset_bytes: Offset of a read, write or trim; 0 for all other actions.
+        size_bytes: Size of a read, write or trim; 0 for all other actions.
+    """
+
+    time_ns: int
+    file: str
+    action: str
+    offset_bytes: int = 0
+    size_bytes: int = 0
+
+
+def read_iolog_actions(source: InputFile) -> Iterator[IologAction]:
+    """Yield the actions of an I/O log.
+
+    A ``wait`` in version 2 ends that many milliseconds after the start of the log, unlike what fio's HOWTO says
+    (`read_iolog_get` in fio's iolog.c).
+
+    Raises:
+        IoPatternsError: The file is not an I/O log, or a line is faulty and faulty lines are not skipped.
+    """
+    lines = source.lines()
+    _, header = next(lines, (1, ""))
+    timed = IOLOG_HEADERS.get(header.strip())
+    if timed is None:
+        raise source.error("not an I/O log of fio, version 2 or 3", "line 1")
+    now_ns = 0
+
+    def parse(line: str) -> Iterable[IologAction]:
+        nonlocal now_ns
+        words = line.split()
+        if not words:
+            return ()
+        time_ns = 1000 * whole_number(words.pop(0), "the time") if timed else now_ns
+        if len(words) < 2:
+            raise ValueError(f"neither a file nor an action: '{printable(line.strip())}'")
+        file, action, *numbers = words
+        if action == "wait" and not timed:
+            time_ns = max(now_ns, 1_000_000 * whole_number(numbers[0] if numbers else "", "the time"))
+        if time_ns >= MAX_NUMBER:
+            raise ValueError("more than 146 years after the start")
+        now_ns = time_ns
+        if action in _WITH_RANGE:
+            if len(numbers) < 2:
+                raise ValueError(f"'{action}' requires an offset and a length")
+            offset, size = whole_number(numbers[0], "the offset"), whole_number(numbers[1], "the length")
+            return (IologAction(time_ns, file, action, offset, size),)
+        if action not in _WITHOUT_RANGE:
+            raise ValueError(f"no action '{printable(action)}' in an I/O log of fio")
+        return (IologAction(time_ns, file, action),)
+
+    return source.parsed(lines, parse)

@@ -1,0 +1,45 @@
+"""Read I/O logs of fio (``write_iolog``) as traces of system calls.
+
+Each log belongs to one process.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+
+from iopatterns.base.fio_iolog import IOLOG_HEADERS, read_iolog_actions
+from iopatterns.calls.form import Call, CallTraceFile
+from iopatterns.calls.stand_ins import STAND_IN_FILE_PREFIX
+
+# The call of each action. fio reads and writes at a given offset. Programs cannot trim a file.
+_CALLS = {"read": "pread64", "write": "pwrite64", "open": "open", "close": "close"}
+_CALLS |= {"sync": "fsync", "datasync": "fdatasync"}
+
+
+def read_iologs(sources: Sequence[CallTraceFile]) -> Iterator[Call]:
+    """Yield the calls in several logs in order of time.
+
+    The position of a log is the number of its process. ``trim`` is skipped. Times count from the start of a log.
+    """
+    logs = (_read_iolog(source, process) for process, source in enumerate(sources))
+    return heapq.merge(*logs, key=lambda call: call.time_ns)
+
+
+def _read_iolog(source: CallTraceFile, process: int) -> Iterator[Call]:
+    now_ns = 0
+    for each in read_iolog_actions(source):
+        now_ns = max(now_ns, each.time_ns)
+        if each.action in {"read", "write"}:
+            yield Call(process, now_ns, _CALLS[each.action], each.file, each.offset_bytes, each.size_bytes)
+        elif each.action in _CALLS:
+            yield Call(process, now_ns, _CALLS[each.action], each.file)
+
+
+def is_stand_in_log(source: CallTraceFile) -> bool:
+    """Return whether an I/O log was made from a stand-in (synthetic trace).
+
+    The prefix of the first file's name shows it.
+    """
+    for _, line in source.lines():
+        if line.strip() not in IOLOG_HEADERS:
+            return any(word.rpartition("/")[2].startswith(STAND_IN_FILE_PREFIX) for word in line.split()[:2])
+    return False

@@ -1,0 +1,306 @@
+"""Traces of system calls by strace(1), as printed with ``strace -f -ttt -T``."""
+
+import heapq
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from iopatterns.base.input_file import MAX_NUMBER, printable
+from iopatterns.calls.form import CALL_KINDS, UNKNOWN, CallsError, CallTraceFile
+from iopatterns.calls.positions import CLOSE_RANGE, EXECUTE, EXIT, FORK, Event
+
+_LINE = re.compile(r"(?:\[pid\s+(\d{1,10})\]\s+|(\d{1,10})\s+)?(\d{1,12})\.(\d{1,9})\s+(.*)$")
+_OTHER_TIMES = re.compile(r"(?:\[pid\s+\d+\]\s+|\d+\s+)?(?:\d\d:\d\d:\d\d(?:\.\d+)?\s|\+?\s*\d\.\d+\s|[a-z_0-9]+\()")
+_NOTICE = re.compile(r"(?:strace: |\[ Process PID=)")
+_RESUMED = re.compile(r"<\.\.\. ([A-Za-z_0-9]+) resumed>\s?(.*)$")
+_UNFINISHED = re.compile(r"\s*<(?:unfinished|detached) \.\.\.>$")
+_NAME = re.compile(r"([A-Za-z_][A-Za-z_0-9]*)\((.*)$")
+# The text after the arguments: the result (with -y its file), the name of an error, and with -T the duration
+_RESULT = re.compile(
+    r"(.*)\)\s+= (-?\d{1,20}|0x[0-9a-f]{1,16}|\?)(?:<.*?>)?(?: (E[A-Z0-9]+|[A-Z][A-Z0-9_]+)?[^<]*)?"
+    r"(?:\s*<(\d{1,9})\.(\d{1,9})>)?\s*$"
+)
+_DESCRIPTOR = re.compile(r"(-?\d{1,10})(?:<(.*?)>)?(?:\(deleted\))?(?:,|$|\s)")
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0-7]{1,3})|(.))")
+_ESCAPED = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7, "b": 8, "e": 27}
+_FLAG = re.compile(r"O_[A-Z]+")
+_FORKS = frozenset({"fork", "vfork", "clone", "clone3"})
+_EXITS = frozenset({"exit", "exit_group"})
+_EXECUTES = frozenset({"execve", "execveat"})
+_FCNTLS = frozenset({"fcntl", "fcntl64"})
+# Position of the offset among the arguments, from the end
+_OFFSET_ARGUMENT = {"pread64": 1, "pwrite64": 1, "preadv": 1, "pwritev": 1, "preadv2": 2, "pwritev2": 2}
+_WATCHED = frozenset({*CALL_KINDS, *_FORKS, *_EXITS, *_EXECUTES, *_FCNTLS, "ftruncate64", "close_range"})
+
+
+def parse_call(process: int, time_ns: int, name: str, rest: str) -> Event | None:
+    """Return a printed call as an event.
+
+    Returns None if the call failed, or has no effect on files and descriptors.
+
+    Args:
+        process: Number of the process.
+        time_ns: Time of the call.
+        name: Name of the call.
+        rest: The text after the opening parenthesis.
+
+    Raises:
+        ValueError: The text does not end with a result, or an argument is not valid.
+    """
+    found = _RESULT.match(rest)
+    if found is None:
+        raise ValueError(f"no result after the call of '{printable(name)}': '{printable(rest[-60:])}'")
+    arguments, result, error, seconds, fraction = found.groups()
+    duration_ns = UNKNOWN if seconds is None else _nanoseconds(seconds, fraction)
+    if name in _EXITS:
+        return Event(process, time_ns, EXIT)
+    value = -1 if result == "?" else int(result, 16) if result.startswith("0x") else int(result)
+    if name not in _WATCHED or result == "?" or (value < 0 and (error is not None or name != "lseek")):
+        return None
+    if name in _FORKS:
+        return _fork(process, time_ns, arguments, value)
+    if name in _EXECUTES:
+        return Event(process, time_ns, EXECUTE)
+    call = "ftruncate" if name == "ftruncate64" else name
+    event = Event(process, time_ns, call, duration_ns=duration_ns)
+    if CALL_KINDS.get(call) == "open":
+        return _with_file(event, arguments)._replace(result=value)
+    descriptor, file = _descriptor(arguments)
+    return _with_arguments(event._replace(descriptor=descriptor, file=file), arguments, value)
+
+
+def _nanoseconds(seconds: str, fraction: str) -> int:
+    """Return a time in nanoseconds, given as whole seconds and up to nine decimals."""
+    return int(seconds) * 1_000_000_000 + int(fraction.ljust(9, "0"))
+
+
+def _fork(parent: int, time_ns: int, arguments: str, child: int) -> Event:
+    flags = frozenset({"CLONE_FILES"} if "CLONE_FILES" in arguments else ())
+    return Event(parent, time_ns, FORK, result=child, flags=flags)
+
+
+def _with_file(event: Event, arguments: str) -> Event:
+    """Return the event of an open with the file and the flags in its arguments."""
+    string = _STRING.search(arguments)
+    if string is None:
+        raise ValueError(f"'{event.call}' has no file name")
+    file = _unescaped(string[1])
+    if event.call == "openat" and not file.startswith("/"):  # with -y, strace prints the folder
+        folder = re.match(r"[^,<]*<(/.*?)>,", arguments)
+        file = f"{_unescaped(folder[1])}/{file}" if folder else file
+    return event._replace(file=file, flags=frozenset(_FLAG.findall(arguments[string.end() :])))
+
+
+def _with_arguments(event: Event, arguments: str, result: int) -> Event | None:
+    """Return the event of a call on a descriptor with its other arguments.
+
+    Returns None if the call has no effect on files.
+    """
+    kind = CALL_KINDS.get(event.call)
+    if kind in {"read", "write"}:
+        from_end = _OFFSET_ARGUMENT.get(event.call)
+        offset = -1 if from_end is None else _number(arguments, from_end)
+        return event._replace(size_bytes=_size(result), offset_bytes=None if offset < 0 else _size(offset))
+    if kind == "seek":
+        words = [word.strip() for word in arguments.split(",")]
+        if event.call == "_llseek":  # strace joins the two halves of the offset, and prints the new position
+            result = _number(arguments.replace("[", "").replace("]", ""), 2)
+        return event._replace(result=_size(result), offset_bytes=_number(",".join(words[:2]), 1), whence=words[-1])
+    if kind == "truncate":
+        return event._replace(offset_bytes=_size(_number(arguments, 1)))
+    if kind == "duplicate":
+        return event._replace(result=result, flags=frozenset(_FLAG.findall(arguments)))
+    if event.call == CLOSE_RANGE:
+        return None if "CLOEXEC" in arguments else event._replace(result=_number(arguments, 2))
+    if event.call in _FCNTLS:
+        flags = frozenset({"O_CLOEXEC"} if "F_DUPFD_CLOEXEC" in arguments else ())
+        return event._replace(call="dup", result=result, flags=flags) if "F_DUPFD" in arguments else None
+    return event
+
+
+def _descriptor(arguments: str) -> tuple[int, str]:
+    """Return the descriptor in the first argument, and its file.
+
+    The file is empty unless strace printed it (option -y).
+    """
+    found = _DESCRIPTOR.match(arguments)
+    if found is None:
+        raise ValueError(f"not a descriptor: '{printable(arguments[:60])}'")
+    return int(found[1]), _unescaped(found[2] or "")
+
+
+def _number(arguments: str, from_end: int) -> int:
+    """Return a numeric argument by its position from the end, from 1.
+
+    The position is from the end because earlier arguments may contain commas.
+    """
+    words = arguments.rsplit(",", from_end)
+    word = words[-from_end].strip() if len(words) >= from_end else ""
+    try:
+        value = int(word, 8 if re.fullmatch(r"0\d+", word) else 0)
+    except ValueError:
+        raise ValueError(f"'{printable(word)}' is not a number") from None
+    if abs(value) >= 2**64:
+        raise ValueError(f"'{printable(word)}' is too large")
+    return value
+
+
+def _size(value: int) -> int:
+    if not 0 <= value < MAX_NUMBER:
+        raise ValueError(f"{value} is not a number of bytes from 0 to 2^62")
+    return value
+
+
+def _unescaped(text: str) -> str:
+    """Return a text without the escapes that strace writes as in C."""
+    if "\\" not in text:
+        return text
+
+    def plain(found: re.Match[str]) -> bytes:
+        if found[1] or found[2]:
+            return bytes([int(found[1], 16) if found[1] else int(found[2], 8) & 0xFF])
+        return bytes([_ESCAPED[found[3]]]) if found[3] in _ESCAPED else found[3].encode()
+
+    parts, end = [], 0
+    for found in _ESCAPE.finditer(text):
+        parts += [text[end : found.start()].encode(), plain(found)]
+        end = found.end()
+    return b"".join([*parts, text[end:].encode()]).decode(errors="backslashreplace")
+
+
+@dataclass
+class _Processes:
+    """State of the processes in a trace while it is read.
+
+    Attributes:
+        unfinished: Time, name and first part of the call that strace has printed in part, by process.
+        seen: The processes that have appeared.
+    """
+
+    unfinished: dict[int, tuple[int, str, str]] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)
+
+    def add(self, process: int, time_ns: int) -> Iterator[Event]:
+        """Add a process; yield the fork that created the process.
+
+        The fork is yielded only if strace has not yet printed its end.
+        """
+        if process in self.seen:
+            return
+        self.seen.add(process)
+        for parent, (_, name, arguments) in self.unfinished.items():
+            if name in _FORKS:
+                yield _fork(parent, time_ns, arguments, process)
+                return
+
+
+def is_strace_line(line: str) -> bool:
+    """Return whether a text may be a line of strace, with or without times."""
+    return bool(_LINE.match(line) or _NOTICE.match(line) or _OTHER_TIMES.match(line))
+
+
+def read_strace(sources: Sequence[CallTraceFile]) -> Iterator[Event]:
+    """Yield the events in the output of strace in order of time.
+
+    The output is the file of ``strace -f -ttt -T``, or the files of ``strace -ff -ttt -T``. Times count from the epoch.
+    The line contains the number of the process; if not, the suffix of the file's name (``-ff``) is the number, or 0.
+    """
+    return heapq.merge(*map(_read_file, sources), key=lambda event: event.time_ns)
+
+
+def _read_file(source: CallTraceFile) -> Iterator[Event]:
+    suffix = source.path.suffix[1:]
+    file_process = int(suffix) if suffix.isdigit() and len(suffix) <= 10 else 0
+    processes = _Processes()
+
+    def parse(line: str) -> Iterable[Event]:
+        found = _LINE.match(line)
+        if found is None:
+            if not line.strip() or _NOTICE.match(line):
+                return ()
+            if _OTHER_TIMES.match(line):
+                raise CallsError(
+                    f"{printable(source.path)}: '{printable(line.strip())}': no time in seconds since the epoch. Record"
+                    " with `strace -f -ttt -T -o FILE PROGRAM`."
+                )
+            raise ValueError(f"not a line of strace: '{printable(line.strip())}'")
+        pid, plain_pid, seconds, fraction, rest = found.groups()
+        process = int(pid or plain_pid or file_process)
+        return _events(processes, process, _nanoseconds(seconds, fraction), rest)
+
+    return source.parsed(source.lines(), parse)
+
+
+def _events(processes: _Processes, process: int, time_ns: int, rest: str) -> list[Event]:
+    """Return the events in a line.
+
+    Args:
+        processes: State of all processes, which is updated.
+        process: Number of the process.
+        time_ns: Time of the line.
+        rest: The line without process and time.
+
+    Raises:
+        ValueError: The line is faulty.
+    """
+    events = list(processes.add(process, time_ns))
+    if rest.startswith("--- "):  # a signal
+        return events
+    if rest.startswith("+++ "):
+        return [*events, Event(process, time_ns, EXIT)] if "superseded" not in rest else events
+    is_end = rest.startswith("<... ")
+    call = _end_call(processes, process, rest) if is_end else _begin_call(processes, process, time_ns, rest)
+    if call is None:
+        return events
+    time_ns, name, rest = call
+    event = parse_call(process, time_ns, name, rest)
+    if event is None:
+        return events
+    if event.call == FORK:
+        if event.result in processes.seen:
+            return events
+        processes.seen.add(event.result)
+    return [*events, event]
+
+
+# Time and name of a call, and the text after its opening parenthesis
+_CompleteCall = tuple[int, str, str]
+
+
+def _end_call(processes: _Processes, process: int, rest: str) -> _CompleteCall | None:
+    """Return the call that a line resumes and ends.
+
+    Returns None if the call has no effect on files.
+
+    Raises:
+        ValueError: The line is faulty, or the start of the call is missing.
+    """
+    resumed = _RESUMED.match(rest)
+    if resumed is None:
+        raise ValueError(f"not a resumed call: '{printable(rest)}'")
+    began = processes.unfinished.pop(process, None)
+    if resumed[1] not in _WATCHED:
+        return None
+    if began is None or began[1] != resumed[1]:
+        raise ValueError(f"'{resumed[1]}' is resumed, but its start is missing")
+    return began[0], began[1], began[2] + resumed[2]
+
+
+def _begin_call(processes: _Processes, process: int, time_ns: int, rest: str) -> _CompleteCall | None:
+    """Return the call that begins and ends in a line.
+
+    Returns None if the call ends in a later line, or has no effect on files.
+
+    Raises:
+        ValueError: The line is not a call.
+    """
+    found = _NAME.match(rest)
+    if found is None:
+        raise ValueError(f"not a call: '{printable(rest)}'")
+    name, rest = found.groups()
+    cut = _UNFINISHED.search(rest)
+    if cut is not None:
+        processes.unfinished[process] = (time_ns, name, rest[: cut.start()])
+        return None
+    return (time_ns, name, rest) if name in _WATCHED else None

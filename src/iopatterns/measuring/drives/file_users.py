@@ -1,0 +1,111 @@
+"""Other users of a file: loop devices, swap, and programs that write to it."""
+
+import contextlib
+import fcntl
+import os
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from iopatterns.measuring import machine
+
+_LOOP_GET_STATUS64 = 0x4C05  # linux/loop.h; the result begins with the fields of `LoopBacking`
+_STATUS_BYTES = 232
+_WRITING = os.O_WRONLY | os.O_RDWR
+
+
+@dataclass(frozen=True)
+class LoopBacking:
+    """The file or block device behind a loop device.
+
+    Attributes:
+        device: The device number of the file's file system.
+        inode: The inode of the file.
+        number: The device number of a block device; 0 for a file.
+    """
+
+    device: int
+    inode: int
+    number: int
+
+
+def find_file_user(device: int, inode: int, *, but_loop: str | None = None) -> str | None:
+    """Return who else uses a file, as text for a message; None if nobody does.
+
+    A user other than root sees only that user's programs.
+
+    Args:
+        device: The device number of the file's file system.
+        inode: The inode of the file.
+        but_loop: A loop device to ignore, such as ``loop0``.
+    """
+    for name, backing in _loops():
+        if name != but_loop and (backing.device, backing.inode) == (device, inode):
+            return f"it is behind the loop device /dev/{name} (losetup --detach /dev/{name} if that is not needed)"
+    for path in machine.active_swaps("file"):
+        if _is(path, device, inode):
+            return f"it is in use as swap (swapoff {path} if that is not needed)"
+    for process, descriptor in _open_files():
+        if _is(descriptor, device, inode) and _writes(process, descriptor.name):
+            return f"process {process} has it open for writing"
+    return None
+
+
+def _is(path: Path | str, device: int, inode: int) -> bool:
+    try:
+        state = os.stat(path)
+    except OSError:
+        return False
+    return (state.st_dev, state.st_ino) == (device, inode)
+
+
+def _loops() -> Iterator[tuple[str, LoopBacking]]:
+    for entry in sorted(Path("/sys/block").glob("loop*/loop")):
+        name = entry.parent.name
+        with contextlib.suppress(OSError):
+            try:
+                descriptor = os.open(f"/dev/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except PermissionError:  # fall back to the path, which may be another file in a container
+                state = os.stat((entry / "backing_file").read_text().rstrip("\n"))
+                yield name, LoopBacking(state.st_dev, state.st_ino, state.st_rdev)
+                continue
+            try:
+                found = loop_backing(descriptor)
+            finally:
+                os.close(descriptor)
+            yield name, found
+
+
+def loop_backing(loop: int) -> LoopBacking:
+    """Return the file or block device behind a loop device.
+
+    Raises OSError if there is none.
+    """
+    status = fcntl.ioctl(loop, _LOOP_GET_STATUS64, bytes(_STATUS_BYTES))
+    device, inode, number = struct.unpack_from("<QQQ", status)
+    return LoopBacking(_decoded(device), inode, _decoded(number))
+
+
+def _decoded(number: int) -> int:
+    """Return a device number as stat(2) has it, from the kernel's encoding."""
+    return os.makedev((number >> 8) & 0xFFF, (number & 0xFF) | ((number >> 12) & 0xFFF00))
+
+
+def _open_files() -> Iterator[tuple[int, Path]]:
+    """Yield the number of each other process with each of its open files in /proc."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal() and int(folder.name) != os.getpid():
+            with contextlib.suppress(OSError):  # a process of another user, or one that has ended
+                for descriptor in (folder / "fd").iterdir():
+                    yield int(folder.name), descriptor
+
+
+def _writes(process: int, descriptor: str) -> bool:
+    try:
+        text = Path(f"/proc/{process}/fdinfo/{descriptor}").read_text(encoding="ascii")
+    except OSError:
+        return False
+    flags = re.search(r"^flags:\s*([0-7]+)", text, re.MULTILINE)
+    return flags is not None and bool(int(flags[1], 8) & _WRITING)

@@ -1,0 +1,122 @@
+"""Settings of a disk's queue in the kernel, read and set through sysfs.
+
+The settings are the I/O scheduler, read-ahead, number of requests, and the kernel's view of the drive's write cache.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from iopatterns.base import schedulers
+from iopatterns.configuration import factors
+from iopatterns.measuring import machine
+from iopatterns.raw import tuning_steps
+from iopatterns.raw.tuning_steps import TuningStep, tuning_step
+
+QUEUE_SETTINGS = factors.factor_names(factors.FactorRole.QUEUE)
+_SCHEDULER = "scheduler"
+
+
+def attribute_path(disk: str, setting: str) -> Path:
+    """Return the sysfs file of a setting.
+
+    ``disk`` is the kernel's name of a disk, such as ``sda``.
+    """
+    return Path("/sys/block") / disk / "queue" / setting
+
+
+def expected_form(setting: str, value: object) -> str:
+    """Return the form that values of a setting have, as text.
+
+    The result is empty if ``value`` has that form.
+    """
+    if setting == _SCHEDULER:  # any name: the disk may have had a scheduler that no study may ask for
+        form = "a scheduler's name, one word"
+        is_valid = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,32}", value) is not None
+    elif choices := factors.FACTORS[setting].choices:
+        form, is_valid = " or ".join(map(str, choices)), isinstance(value, str) and value in choices
+    else:
+        form, is_valid = "a number of at most 9 digits", type(value) is int and 0 <= value < 10**9
+    return "" if is_valid else form
+
+
+def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[str, int | str], None]) -> TuningStep:
+    """Set a setting of a disk's queue.
+
+    Returns the tuning step with the value read back.
+
+    Names of schedulers that current kernels no longer have stand for their successors: ``cfq`` for ``bfq``.
+
+    Args:
+        disk: The kernel's name of the disk.
+        setting: One of `QUEUE_SETTINGS`.
+        wanted: The value to set.
+        note: Called with the name and the old value of each setting that the change affects, before the change.
+    """
+    attribute = attribute_path(disk, setting)
+    before = attribute_value(attribute)
+    if before is None:
+        return tuning_step(setting, wanted, tuning_steps.NOT_APPLICABLE, f"{disk} has no {setting}")
+    text, stands_for, offered = str(wanted), "", list[str]()
+    if setting == _SCHEDULER:
+        offered = _offered(attribute)
+        text = text if text in offered else schedulers.modern_equivalent(text)
+        stands_for = "" if text == wanted else f" in place of {wanted}"
+    after: int | str | None = before
+    if text == str(before):
+        outcome, reason = tuning_steps.ALREADY, f"{text}{stands_for} as the disk was found"
+    else:
+        note(setting, before)
+        requests = attribute_value(attribute_path(disk, "nr_requests"))
+        if setting == _SCHEDULER and requests is not None:
+            note("nr_requests", requests)  # the kernel sets it to the default of the new scheduler
+        try:
+            attribute.write_text(text, encoding="ascii")
+        except PermissionError as error:
+            outcome, reason = tuning_steps.REFUSED, f"{attribute} cannot be written: {error.strerror}; it takes root"
+        except OSError as error:
+            # only after an attempt: the kernel loads a module for a scheduler that it does not list
+            if setting == _SCHEDULER and text not in offered:
+                outcome, reason = tuning_steps.NOT_APPLICABLE, f"the kernel offers {', '.join(offered)} for this disk"
+            else:
+                outcome = tuning_steps.REFUSED
+                reason = f"the kernel does not take {text} for {setting} of this disk: {error.strerror}"
+        else:
+            after = attribute_value(attribute)
+            outcome = tuning_steps.CHANGED if str(after) == text else tuning_steps.IGNORED
+            reason = f"{after}{stands_for} reads back"
+    return tuning_step(setting, wanted, outcome, reason, before=before, after=after, changeable=True)
+
+
+def restore_attribute(disk: str, setting: str, value: int | str) -> str:
+    """Set a setting of a disk's queue to an earlier value.
+
+    Returns the reason if that fails, otherwise an empty text.
+    """
+    attribute = attribute_path(disk, setting)
+    if attribute_value(attribute) == value:
+        return ""
+    if setting == _SCHEDULER and value not in _offered(attribute):
+        return f"the kernel offers {', '.join(_offered(attribute)) or 'none'} for this disk"
+    try:
+        attribute.write_text(str(value), encoding="ascii")
+    except OSError as error:
+        return error.strerror or str(error)
+    found = attribute_value(attribute)
+    return "" if found == value else f"it reads back as {found}"
+
+
+def _offered(scheduler: Path) -> list[str]:
+    """Return the schedulers that the kernel lists for a disk."""
+    return [word.strip("[]") for word in (machine.read_kernel_file(scheduler) or "").split()]
+
+
+def attribute_value(path: Path) -> int | str | None:
+    """Return the value in a sysfs file; None if there is no such file.
+
+    Of several words, the value is the one in brackets: ``none [mq-deadline] kyber``.
+    """
+    text = machine.read_kernel_file(path) or ""
+    if text.isdecimal():
+        return int(text)
+    return next((word[1:-1] for word in text.split() if word.startswith("[")), text or None)

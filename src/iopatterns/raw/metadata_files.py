@@ -1,0 +1,92 @@
+"""Metadata files: how each raw file was made, with checksums of both."""
+
+import hashlib
+import re
+from pathlib import Path
+
+from iopatterns.base import files, messages
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.raw import cells
+from iopatterns.raw.records import MetadataFile, RepetitionMetadata
+from iopatterns.raw.tuning_steps import steps_not_in_effect
+
+# Marks the folder of a drive below data/raw whose raw files come from an archive; `archive.unpack_archive` writes it
+UNPACKED = ".unpacked.json"
+# The line with the SHA-256 of all other lines. Only keys of the outermost object are indented by two spaces.
+_OWN_SUM = re.compile(rb'^  "sha256": "([0-9a-f]{64})",\n', re.MULTILINE)
+
+
+class MetadataError(IoPatternsError):
+    """A raw file or its metadata file has changed.
+
+    The message names it and says what to do.
+    """
+
+
+def metadata_path(raw: Path) -> Path:
+    """Return the path of a metadata file: ``03.sidecar.json`` beside ``03.json``."""
+    return raw.with_name(f"{raw.stem}.sidecar.json")
+
+
+def read_metadata(raw: Path) -> MetadataFile:
+    """Return the metadata of a raw file, after checking both files.
+
+    All code that reads metadata calls this function.
+
+    Raises:
+        MetadataError: The metadata file is missing, either file has changed, or the metadata belong to another cell or
+            repetition than the names of folder and file.
+    """
+    path = metadata_path(raw)
+    comes_again = "unpacked" if (raw.parent.parent.parent / UNPACKED).exists() else "measured"
+    remedy = f"Delete {raw.name}; it is {comes_again} again."
+    try:
+        found = path.read_bytes()
+    except FileNotFoundError:
+        raise MetadataError(f"{raw}: its metadata file {path.name} is missing. {remedy}") from None
+    except OSError as error:
+        raise MetadataError(f"{path}: cannot be read: {error.strerror}. Make it readable.") from None
+    lines = _OWN_SUM.findall(found)
+    if len(lines) != 1:
+        raise MetadataError(
+            f"{path}: contains no SHA-256 of its own content: it was written by an earlier version, or it is damaged."
+            f" {remedy}"
+        )
+    if lines[0].decode() != hashlib.sha256(_OWN_SUM.sub(b"", found)).hexdigest():
+        raise MetadataError(f"{path}: changed since it was written (according to its SHA-256). {remedy}")
+    try:
+        content = files.decode_json(found, MetadataFile)
+        specification, execution = content["specification"], content["execution"]
+        is_of_cell = cells.folder_matches(raw.parent.name, specification)
+        is_of_execution = raw.stem == f"{execution:02d}"
+        # None: fio did not run, so there is no seed
+        is_of_seed = content.get("randseed") in {None, cells.randseed(specification, execution)}
+    except (ValueError, RecursionError) as error:
+        raise MetadataError(
+            f"{path}: not a metadata file of this package ({messages.printable(error)}). {remedy}"
+        ) from None
+    if not (is_of_cell and is_of_execution and is_of_seed):
+        other = "repetition" if is_of_cell else "cell"
+        raise MetadataError(f"{path}: belongs to another {other} than its name says. {remedy}")
+    if content["raw"]["sha256"] != files.sha256(raw):
+        raise MetadataError(
+            f"{raw}: changed since it was measured (its SHA-256 is not the one in {path.name})."
+            f" Restore the original, or delete the file; it is {comes_again} again."
+        )
+    return content
+
+
+def write_metadata(raw: Path, content: MetadataFile) -> None:
+    """Write the metadata file of a raw file, and add the SHA-256 of its other lines."""
+    text = files.json_text(content)
+    with_sum = files.json_text({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()})
+    assert _OWN_SUM.sub(b"", with_sum.encode()) == text.encode()
+    files.write_atomically(metadata_path(raw), lambda temporary: temporary.write_bytes(with_sum.encode()))
+
+
+def is_measured(metadata: RepetitionMetadata) -> bool:
+    """Return whether fio ran for a raw file.
+
+    fio does not run if the drive rejects the settings of the cell.
+    """
+    return not steps_not_in_effect(metadata["tuning"])

@@ -1,0 +1,370 @@
+"""Fit a simulated drive (twin) to a user's drive: `snakemake twin_of_DRIVE`.
+
+The drive is only read, at the points of `FIT_LEVELS`. A third of the points is held out: the parameters of a model are
+fitted to the other points, and the error of the model on the held-out points is reported. Parameters that are not
+fitted keep the values of the model, and are assumed.
+"""
+
+import functools
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from iopatterns.base import files, messages, units, yaml_schema
+from iopatterns.base.errors import IoPatternsError
+from iopatterns.configuration import drive_entries, kinds
+from iopatterns.lab.bench import BENCH_STUDY, Bench, BenchRequest
+from iopatterns.raw.metadata_files import is_measured, read_metadata
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from iopatterns.analysis.tables import Table
+    from iopatterns.configuration.kinds import DriveEntry
+    from iopatterns.twin.fitting import FitResult
+
+TARGET_PREFIX = "twin_of_"
+MODEL_FILE, FINDINGS_FILE, REPORT_FILE = "model.yaml", "found.json", "report.pdf"
+NOTEBOOK_FILE, _SECTION = "notebook.ipynb", "report.typ"
+_TEMPLATES = {"twin_of.ipynb": NOTEBOOK_FILE, "twin_of.typ": _SECTION}
+# Block sizes up to the size at which a drive splits requests, and depths up to the length of SATA's queue. A few
+# repetitions suffice, because the noise of a point is small in comparison with the error of a model.
+FIT_LEVELS = {"rw": ("randread", "read"), "bs": ("4k", "16k", "64k", "128k"), "iodepth": ("1", "4", "32")}
+_REPETITIONS = 3
+_OF_CONFIGURATION = ("repetitions", "runtime", "file_size")
+# A point is held out if its positions in the lists above add up to _HELD_OUT modulo _PARTS. This is a third of the
+# points, with some of each pattern, block size and depth.
+_PARTS, _HELD_OUT = 3, 2
+# Simulated seconds of each point during the fit; the duration of the fit is proportional
+_SECONDS = 0.1
+_SOLID = (
+    "controller.read_command_time",
+    "controller.read_interval",
+    "controller.read_memory_rate",
+    "flash.read_time",
+    "link.rate",
+    "host.wakeup_time",
+)
+_DISK = ("disk.command_time", "link.rate", "host.wakeup_time")
+# The models that a fit starts from, for rotational drives (True) and others, each with the parameters to fit. The fit
+# with the smallest error on the fitted points is used.
+START_MODELS: Mapping[bool, Mapping[str, Sequence[str]]] = {
+    False: {"ssdsc2kg480g7": _SOLID, "nvme-generic": _SOLID},
+    # virtual disks report that they are rotational, whatever the host's disk is
+    True: {"hard-disk": _DISK, "ssdsc2kg480g7": _SOLID, "nvme-generic": _SOLID},
+}
+
+
+class DriveFitError(IoPatternsError):
+    """No simulated drive can be fitted to a drive; the message has cause and remedy."""
+
+    exit_status = 2
+
+
+def fittable_drives(root: Path, words: Sequence[str] | None = None) -> list[str]:
+    """Return the names of the drives that are not archives and can be fitted.
+
+    Args:
+        root: The project's folder.
+        words: The words of the command line, by default of this process.
+
+    Raises:
+        DriveFitError: A target among the words names a drive that does not exist or is an archive.
+    """
+    entries = drive_entries.read_drive_entries(root, complete=False).entries
+    for word in sys.argv[1:] if words is None else words:
+        if found := re.fullmatch(rf"{TARGET_PREFIX}([^:]+)", word):
+            _check(found[1], entries)
+    return [name for name, entry in entries.items() if not kinds.is_archived(entry)]
+
+
+def _check(drive: str, entries: Mapping[str, "DriveEntry"]) -> None:
+    """Raise DriveFitError unless the drive exists and can be measured here."""
+    if drive not in entries:
+        near = yaml_schema.did_you_mean(drive, entries)
+        raise DriveFitError(
+            f"{TARGET_PREFIX}{messages.printable(drive)}: neither {drive_entries.DRIVES_FILE} nor a study has a"
+            f" drive of this name.{near} Describe your drive in that file first."
+        )
+    if kinds.is_archived(entries[drive]):
+        raise DriveFitError(
+            f"{TARGET_PREFIX}{drive}: '{drive}' is an archive, which only contains the cells that were measured"
+            " elsewhere. Fit the twin on the machine that has the drive."
+        )
+
+
+def fit_folder(drive: str) -> Path:
+    """Return the folder of a fit's results, relative to the project's folder."""
+    return Path("results") / f"{TARGET_PREFIX}{drive}"
+
+
+def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
+    """Measure a drive, fit a model to it, and write model, notebook and report.
+
+    Existing measurements are used again.
+
+    Args:
+        root: The project's folder.
+        drive: The name of the drive.
+        overrides: Values that replace keys of config/config.yaml. Only repetitions, runtime and file_size are used.
+
+    Returns:
+        A summary of the fit for the user.
+
+    Raises:
+        DriveFitError: The drive cannot be measured, or no model could be fitted.
+        IoPatternsError: Measuring failed.
+    """
+    from iopatterns.workflow import notebooks
+    from iopatterns.workflow.report import compile_report
+
+    _check(drive, drive_entries.read_drive_entries(root).entries)
+    values = {"repetitions": _REPETITIONS, **{key: overrides[key] for key in _OF_CONFIGURATION if key in overrides}}
+    bench = Bench.create(root, BenchRequest(drive, FIT_LEVELS, values))
+    bench.measure()
+    folder = root / fit_folder(drive)
+    measured = _measured(bench)
+    _write(folder, drive, _fits(measured, START_MODELS[_is_rotational(bench)]), measured)
+    here = fit_folder(drive)
+    parameters = {"found": str(here / FINDINGS_FILE), "tables": str(here / "tables"), "figures": str(here / "figures")}
+    for template, name in _TEMPLATES.items():
+        shutil.copyfile(Path(__file__).with_name("templates") / template, folder / name)
+    notebooks.execute_notebook(folder / NOTEBOOK_FILE, folder / NOTEBOOK_FILE, parameters)
+    compile_report(folder / _SECTION, folder / REPORT_FILE, root, inputs={"results": f"/{here}"})
+    return _summary(drive, json.loads((folder / FINDINGS_FILE).read_text(encoding="utf-8")))
+
+
+def is_held_out(rw: str, bs: str, iodepth: str) -> bool:
+    """Return whether a point of `FIT_LEVELS` is held out, and is therefore predicted."""
+    places = [FIT_LEVELS[name].index(level) for name, level in (("rw", rw), ("bs", bs), ("iodepth", iodepth))]
+    return sum(places) % _PARTS == _HELD_OUT
+
+
+def _measured(bench: Bench) -> "pd.DataFrame":
+    """Return the measured points of `FIT_LEVELS`, one row a point.
+
+    Columns: rw, bs_bytes, iodepth, executions, the mean and its confidence interval in IOPS (measured_iops, low_iops,
+    high_iops), id and held_out.
+    """
+    from iopatterns.analysis import collect
+    from iopatterns.analysis.statistics import summarise_groups
+
+    raws = [bench.root / raw for raw in bench.raw_files()]
+    table = collect.measurement_table(raws, {cell.folder: [BENCH_STUDY] for cell in bench.cells})
+    factors, conf = ["rw", "bs_bytes", "iodepth"], bench.conf
+    rows = summarise_groups(table, factors, "iops", confidence=conf.confidence, method=conf.interval).set_index(factors)
+    points = list(product(*FIT_LEVELS.values()))
+    rows = rows.loc[[(rw, units.parse_size(bs), int(iodepth)) for rw, bs, iodepth in points]].reset_index()
+    means = {"mean": "measured_iops", "low": "low_iops", "high": "high_iops"}
+    return rows.rename(columns=means)[[*factors, "executions", *means.values()]].assign(
+        id=[f"{rw}-{bs}-d{iodepth}" for rw, bs, iodepth in points],
+        held_out=[is_held_out(*point) for point in points],
+    )
+
+
+def _is_rotational(bench: Bench) -> bool:
+    """Return whether the drive reports that it is rotational.
+
+    Raises DriveFitError if nothing was measured.
+    """
+    metadata = read_metadata(bench.root / bench.raw_files()[0])
+    if not is_measured(metadata):
+        raise DriveFitError(f"{bench.request.drive}: nothing was measured")
+    return bool(metadata["drive"]["rotational"])
+
+
+def _fits(measured: "pd.DataFrame", starts: Mapping[str, Sequence[str]]) -> "dict[str, FitResult]":
+    """Return the fits sorted by their error on the fitted points.
+
+    The keys are the names of the models that the fits started from.
+    """
+    from iopatterns.twin import fitting, models
+
+    points = [
+        fitting.MeasuredPoint(
+            row["id"],
+            row["rw"],
+            row["bs_bytes"],
+            row["measured_iops"],
+            "IOPS",
+            iodepth=row["iodepth"],
+            predicted=row["held_out"],
+        )
+        for row in measured.to_dict("records")
+    ]
+    fits = {}
+    for name, move in starts.items():
+        messages.say(f"Fitting {name}: {len(move)} parameters to {sum(not each.predicted for each in points)} points")
+        try:
+            fits[name] = fitting.fit_model(
+                models.load_model(name), points, move, run=fitting.PointRun(runtime_s=_SECONDS)
+            )
+        except ValueError as error:  # the search reached values that are invalid for the model
+            messages.say(f"{name} is skipped: {error}")
+    if not fits:
+        raise DriveFitError("No model could be fitted to the measured points.")
+    return dict(sorted(fits.items(), key=lambda fit: fit[1].mean_absolute_error(predicted=False)))
+
+
+def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: "pd.DataFrame") -> None:
+    """Write the table of points, the findings, and the model if it fits."""
+    from iopatterns.twin import fitting, models
+
+    start, fitted = next(iter(fits.items()))
+    rows = measured.drop(columns="id").assign(model_iops=fitted.values)
+    rows["error_percent"] = 100 * (rows["model_iops"] / rows["measured_iops"] - 1)
+    uses = measured["held_out"].map({True: "predict", False: "fit"})
+    points = measured.rename(columns={"bs_bytes": "bs", "measured_iops": "value"}).assign(unit="IOPS", use=uses)
+    points = points[["id", "rw", "bs", "iodepth", "value", "unit", "use"]]
+    files.write_atomically(folder / "points.csv", lambda path: points.to_csv(path, index=False, float_format="%.6g"))
+    errors = {name: fit.mean_absolute_error(predicted=False) for name, fit in fits.items()}
+    fits_points = errors[start] <= fitting.MAX_MEAN_ERROR
+    (folder / MODEL_FILE).unlink(missing_ok=True)
+    if fits_points:
+        source = f"{fit_folder(drive)}/points.csv"
+        models.write_fitted_model(
+            fitted.model, folder / MODEL_FILE, fitted.moved, f"twin fit to {source}", fitting.fit_record(fitted, source)
+        )
+        _rename(folder / MODEL_FILE, drive, start)
+    starting = models.load_model(start)
+    parameters = [
+        {
+            "name": name,
+            "start": models.format_value(name, starting.values[name]),
+            "fitted": models.format_value(name, value),
+            "bound": fitted.at_bounds.get(name, ""),
+        }
+        for name, value in fitted.moved.items()
+    ]
+    found = {
+        "drive": drive,
+        "start": start,
+        "starts": {name: 100 * error for name, error in errors.items()},
+        "fits": fits_points,
+        "most_error_percent": 100 * fitting.MAX_MEAN_ERROR,
+        "fitted_error_percent": 100 * errors[start],
+        "held_out_error_percent": 100 * fitted.mean_absolute_error(predicted=True),
+        "held_out_largest_error_percent": float(rows.loc[rows["held_out"], "error_percent"].abs().max()),
+        "parameters": parameters,
+        "points": rows.to_dict("records"),
+    }
+    files.write_json(folder / FINDINGS_FILE, found)
+
+
+def _rename(path: Path, drive: str, start: str) -> None:
+    """Replace the name and description of a fitted model by new ones for the drive."""
+    text = path.read_text(encoding="utf-8")
+    text = text[text.index("name:") :]
+    text = re.sub(r"^name: .*$", f"name: twin-of-{drive}", text, count=1, flags=re.MULTILINE)
+    about = f"fitted to reads of the drive {drive}; all other parameters are from {start}, and assumed"
+    text = re.sub(r"^description: .*$", f'description: "{about}"', text, count=1, flags=re.MULTILINE)
+    files.write_text(path, text)
+
+
+def _summary(drive: str, found: Mapping[str, Any]) -> str:
+    here = fit_folder(drive)
+    lines = [
+        f"{drive}: the twin, fitted from {found['start']}, has a mean error of {found['fitted_error_percent']:.1f} % on"
+        f" the fitted points and {found['held_out_error_percent']:.1f} % on the held-out points (at most"
+        f" {found['held_out_largest_error_percent']:.1f} %).",
+        f"{here}/{REPORT_FILE}: tables and figures; {here}/{NOTEBOOK_FILE}: the analysis",
+    ]
+    if found["fits"]:
+        lines.append(f"{here}/{MODEL_FILE}: the model. Use it with: twin run {here}/{MODEL_FILE} -- fio …")
+    else:
+        lines.append(
+            "No model was written, because the mean error on the fitted points is more than"
+            f" {found['most_error_percent']:g} %: none of the models describes this drive."
+        )
+    return "\n".join(lines)
+
+
+# ---- Content of the notebook
+
+
+@dataclass(frozen=True)
+class FitFindings:
+    """The findings of a fit, as written by `fit_drive`.
+
+    Attributes:
+        content: The content of `FINDINGS_FILE`.
+    """
+
+    content: Mapping[str, Any]
+
+    @classmethod
+    def load(cls, path: Path) -> "FitFindings":
+        """Read a file `FINDINGS_FILE`."""
+        return cls(json.loads(path.read_text(encoding="utf-8")))
+
+    @functools.cached_property
+    def points(self) -> "pd.DataFrame":
+        """The points of `FINDINGS_FILE`, one row a point, fitted points first."""
+        import pandas as pd
+
+        return pd.DataFrame(self.content["points"]).sort_values("held_out", kind="stable").reset_index(drop=True)
+
+    def points_table(self) -> "Table":
+        """Return the table of all points: measured rate, rate of the twin, and error."""
+        from iopatterns.analysis.tables import (
+            WORKLOAD_NAMES,
+            Column,
+            Table,
+            block_label,
+            fixed_decimals,
+            interval_decimals,
+            three_digits,
+        )
+
+        uses = self.points["held_out"].map({False: "fitted", True: "held out"})
+        columns = (
+            Column(("use",), "Point", align_right=False, hide_repeats=True),
+            Column(("rw",), "Workload", WORKLOAD_NAMES.__getitem__, align_right=False),
+            Column(("bs_bytes",), "Block size", lambda size: block_label(int(size))),
+            Column(("iodepth",), "Depth"),
+            Column(("measured_iops",), "Measured", three_digits, "IOPS"),
+            Column(("low_iops", "high_iops"), "Interval", interval_decimals(0), "IOPS"),
+            Column(("model_iops",), "Twin", three_digits, "IOPS"),
+            Column(("error_percent",), "Error", fixed_decimals(1), "%"),
+        )
+        return Table(self.points.assign(use=uses), columns, "use")
+
+    def parameters_table(self) -> "Table":
+        """Return the table of the fitted parameters, with the values before the fit."""
+        import pandas as pd
+
+        from iopatterns.analysis.tables import Column, Table
+
+        columns = (
+            Column(("name",), "Parameter", align_right=False),
+            Column(("start",), "Start"),
+            Column(("fitted",), "Fitted"),
+            Column(("bound",), "Ended at", lambda text: text or "–", align_right=False),
+        )
+        return Table(pd.DataFrame(self.content["parameters"]), columns, "name")
+
+    def figure(self) -> "Figure":
+        """Return the figure of rates over depth, with a panel for each block size."""
+        from iopatterns.analysis.plots import curves_figure
+
+        return curves_figure(list(self._panels()), "iodepth", columns=2)
+
+    def _panels(self) -> Iterator[Any]:
+        import pandas as pd
+
+        from iopatterns.analysis.plots import Panel
+        from iopatterns.analysis.tables import block_label
+
+        names = {"mean": "measured_iops", "low": "low_iops", "high": "high_iops"}
+        for _, rows in self.points.sort_values(["bs_bytes", "rw", "iodepth"]).groupby("bs_bytes", sort=True):
+            drive = rows.assign(variant="drive", **{name: rows[column] for name, column in names.items()})
+            twin = rows.assign(variant="twin", mean=rows["model_iops"], low=float("nan"), high=float("nan"))
+            both = pd.concat([drive, twin], ignore_index=True)
+            yield Panel(block_label(int(rows["bs_bytes"].iloc[0])), both, of="iops", logarithmic=True)
