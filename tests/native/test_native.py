@@ -1,4 +1,4 @@
-"""Builds the native tests with each sanitizer and runs them."""
+"""The native tests, built and run with each sanitizer."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ PROGRAMS = {"address,undefined": ["model_tests", "clock_tests"], "thread": ["clo
 
 @pytest.mark.parametrize("sanitizers", PROGRAMS)
 def test_native_tests_pass_under(sanitizers: str, tmp_path: Path) -> None:
-    # kept between runs: only what has changed is compiled again
+    # the build folder is kept, so that later runs compile only changed files
     build = ROOT / "build" / f"native-{sanitizers.replace(',', '-')}"
     tools = Path(sys.executable).parent
     cmake = str(tools / "cmake") if (tools / "cmake").exists() else "cmake"
@@ -31,12 +31,12 @@ def test_native_tests_pass_under(sanitizers: str, tmp_path: Path) -> None:
         if program != "preload_tests":
             run(command)
             continue
-        # in virtual time a program prints the same each time
+        # in virtual time, two runs of a program print the same output
         assert run(command, on_a_twin(tmp_path)) == run(command, on_a_twin(tmp_path))
 
 
 def on_a_twin(state: Path) -> dict[str, str]:
-    """Return the environment of `twin run`, for a program that has the preload library in it already."""
+    """Return the environment of `twin run` for a program that is linked with the preload library."""
     environment = running.prepare_environment("px05smb040", str(state))
     del environment["LD_PRELOAD"]
     return environment

@@ -6,15 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "python/bindings.h"
 #include "scsi/scsi_target.h"
 
 namespace nb = nanobind;
 
 namespace twin {
-
-void bind_parameters(nb::module_& module);  // in parameters.cc
-void bind_replay(nb::module_& module);      // in replay.cc
-
 namespace {
 
 nb::tuple execute(ScsiTarget& target, const nb::bytes& cdb, const nb::bytes& out, std::size_t in_bytes) {

@@ -8,6 +8,7 @@
 
 #include "core/counters.h"
 #include "drive/drive.h"
+#include "python/bindings.h"
 #include "scsi/caching_page.h"
 #include "scsi/scsi_target.h"
 

@@ -14,6 +14,7 @@
 #include "drive/drive.h"
 #include "drive/file_recorder.h"
 #include "drive/parameters.h"
+#include "python/bindings.h"
 
 namespace nb = nanobind;
 
