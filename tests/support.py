@@ -182,6 +182,11 @@ def user_files(root: Path) -> dict[str, bytes]:
 _judged: dict[str, Mapping[str, Any]] = {}
 
 
+def recorded_studies() -> list[str]:
+    """Return the names of the studies of the project that have a recorded measurement."""
+    return sorted(path.parent.name for path in ROOT.glob("tests/studies/*/recorded.parquet"))
+
+
 def copy_recorded_results(project: Path, studies: Sequence[str] = (FIXTURE_STUDY,)) -> Path:
     """Copy recorded measurements of studies to a project.
 

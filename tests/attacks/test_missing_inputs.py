@@ -42,10 +42,10 @@ def test_missing_inputs_end_a_run_although_old_results_exist(project: Project) -
     done = project.snakemake()
     assert done.returncode == 2
     lines = done.stdout.strip().splitlines()
-    lines = lines[next(at for at, line in enumerate(lines) if line.startswith("Nothing is run")) :]
+    lines = lines[next(at for at, line in enumerate(lines) if line.startswith("Nothing was run")) :]
     assert sorted(line.split(":")[0] for line in lines[1:]) == sorted(missing)
     assert "`iopatterns study new tiny`" in done.stdout
-    assert "CONTRIBUTING.md" in done.stdout
+    assert "docs/add-a-study.md" in done.stdout
     assert report.read_text() == "old"
     assert project.raw_files() == {}
 

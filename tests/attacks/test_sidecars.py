@@ -16,7 +16,6 @@ from iopatterns.analysis import collect
 from iopatterns.measuring.cell import measure_cell
 from iopatterns.raw import archive
 from iopatterns.raw.metadata_files import UNPACKED, MetadataError, metadata_path, read_metadata
-from iopatterns.workflow import summary
 
 FLIPS = 600
 
@@ -139,15 +138,11 @@ def test_all_readers_check_metadata(raw: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"bs": 4096', b'"bs": 8192'))
     spec = json.loads(path.read_bytes())["specification"] | {"fio": file_cell(root)["fio"]}
     cell = "/".join(raw.parts[-4:-1])
-    colophon = {"executions": 2, "fio_versions": [], "drives": [], "studies": {}}
-    (root / "results").mkdir()
-    (root / "results" / summary.COLOPHON_FILE).write_text(json.dumps(colophon))
     readers: list[Callable[[], object]] = [
         lambda: collect.measurement_table([raw], {cell: ["one"]}),
         lambda: collect.tuning_records([raw], {cell: ["one"]}),
         lambda: collect.study_provenance([raw]),
         lambda: archive.pack_archive(raw.parents[2], {cell: ["one"]}, root / "a.tar.xz"),
-        lambda: summary.run_summary(root, 0.0),
         lambda: measure_cell(root, spec, [raw]),
     ]
     for read in readers:

@@ -110,7 +110,7 @@ def test_a_named_module_or_package_is_included_with_its_imports() -> None:
         {*found, *dependencies(ROOT / "workflow/scripts/record.py")}
     )
     package = rule_code.dependencies_of(ROOT, "iopatterns.calls")
-    assert {f"src/iopatterns/calls/{name}.py" for name in ("__init__", "texts", "dxt")} <= set(package)
+    assert {f"src/iopatterns/calls/{name}.py" for name in ("__init__", "strace", "dxt")} <= set(package)
 
 
 def test_an_unknown_module_is_refused() -> None:

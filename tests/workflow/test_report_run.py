@@ -69,7 +69,7 @@ def test_the_summary_has_measurements_report_time_claims_and_next_step(built: Pr
     said = built.iopatterns("summary", "--since", "0")
     assert said.returncode == 0
     assert "Report:   results/report.pdf\nMeasured: 16 repetitions with fio-" in said.stdout
-    assert re.search(r"^Time: .*: measuring \d+ %, analysis \d+ %, report \d+ %\)$", said.stdout, re.MULTILINE)
+    assert re.search(r"^Time: .*\(shares of the jobs' time: .*\d+ %\)$", said.stdout, re.MULTILINE)
     assert re.search(r"^tiny +8 .*\ntiny, on scratch: \d of \d claims reproduced$", said.stdout, re.MULTILINE)
     assert "\nNext:     `iopatterns scorecard` prints every verdict." in said.stdout
 

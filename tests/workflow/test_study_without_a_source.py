@@ -89,4 +89,4 @@ def test_a_folder_of_published_values_without_its_files_is_refused(alone: Projec
     finally:
         (alone.root / "data/published/mine").rmdir()
     assert said.returncode == 2
-    assert "data/published/mine/values.csv: not there" in said.stdout
+    assert "data/published/mine/values.csv: there is no such file" in said.stdout
