@@ -22,19 +22,21 @@ _MIB = 1024 * _KIB
 
 
 def replay_rows(raw_files: Sequence[Path]) -> pd.DataFrame:
-    """Return the results in raw files of replayed block traces, in the form of fio's.
+    """Return results of replayed block traces with the column names of fio's results.
 
-    The columns have the names that `fio_parser_json.jobs` gives to results of fio, so that both kinds of results fit
-    into one table.
+    Columns that results of fio also have are named as in `fio_parser_json.jobs`, so that both kinds of results fit into
+    one table.
 
     Args:
         raw_files: Raw files of replays: JSON files of the form that `replay_results` expects.
 
     Returns:
-        A row for each raw file and each direction (read, write) that has requests. Columns: source (the raw file),
-        document (always 0), direction, total_ios, io_bytes, bandwidth_bytes_per_s, iops, lat_mean_ns and
-        iodepth_reached; replay_<name> for each result of `replay_results`; and `DETAILS_COLUMN`, JSON text with the
-        data of figures.
+        A row for each raw file and each direction (read, write) that has requests. Columns:
+
+        - source (the raw file), document (always 0) and direction
+        - total_ios, io_bytes, bandwidth_bytes_per_s, iops, lat_mean_ns and iodepth_reached
+        - replay_<name> for each result of `replay_results`
+        - `DETAILS_COLUMN`: the data of figures, as JSON text
     """
     found = []
     for raw in raw_files:
@@ -65,18 +67,22 @@ def replay_rows(raw_files: Sequence[Path]) -> pd.DataFrame:
 
 
 def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
-    """Return a row for each replay of a study, with a column for each named detail.
+    """Return a row for each replay of a study, with data for figures in columns.
 
     Args:
         measurements: The Parquet file of a study's measurements.
-        names: Names of details, the data from which figures of a replay are drawn: ``depth`` (of the queue, over time),
-            ``blocks`` (numbers of flash blocks by valid pages), ``blocks_over_time``, ``runs_ns`` (durations) or
-            ``latency`` (over time).
+        names: Names of the data to return. `measuring.replays.replay_phase` describes each of them:
+
+            - ``depth``: the depth of the queue over time
+            - ``blocks``: numbers of flash blocks by their valid pages
+            - ``blocks_over_time``: the same at several times
+            - ``runs_ns``: durations of the runs
+            - ``latency``: latencies over time
 
     Returns:
-        The columns of the measurements and one for each of `names`. A detail is a dictionary or list, as in the raw
-        file of the replay; None if the replay does not have it. `measuring.replays.replay_phase` describes the keys.
-        There are no rows if the study has no replays.
+        The columns of the measurements, and one for each of `names`. A value in an added column is a dictionary or
+        list, as in the raw file of the replay, or None if the replay does not have these data. There are no rows if the
+        study has no replays.
     """
     table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"])
     if DETAILS_COLUMN not in table:
