@@ -15,11 +15,15 @@ def with_published_outstanding(rows: pd.DataFrame, rate: str, directions: int = 
         rows: A row per cell with the columns published_latency_ms, outstanding_mean and `rate`, as `Study.comparison`
             returns it.
         rate: The column of the published rate, in IOPS.
-        directions: 2 if the published rate is that of reads alone, and reads are half of all requests; otherwise 1.
+        directions: Factor from the published rate to the rate of all requests: 2 if the published rate is that of reads
+            alone, and half of the requests are reads; otherwise 1.
 
     Returns:
-        The rows with two more columns: published_outstanding, and error_outstanding_percent, the error of the measured
-        number of outstanding requests.
+        The rows with two more columns:
+
+        - published_outstanding: the computed number of outstanding requests
+        - error_outstanding_percent: error of the measured number, the column outstanding_mean, against the computed
+          number
     """
     outstanding = (directions * rows[rate] * rows["published_latency_ms"] / 1e3).round(1)
     error = 100 * (rows["outstanding_mean"] / outstanding.where(outstanding != 0) - 1)
@@ -29,11 +33,13 @@ def with_published_outstanding(rows: pd.DataFrame, rate: str, directions: int = 
 def outstanding_text(rows: pd.DataFrame, factor: str) -> str:
     """Return a paragraph about the outstanding requests on each drive.
 
-    It compares them with the I/O depth: if they are close to it at all levels, parallelism does not change.
+    The paragraph compares the number of outstanding requests with the I/O depth. If this number is above 0.9 of the
+    depth at all levels, it says that parallelism does not change. For the factor ``iodepth``, it also says whether the
+    rate changes with the depth.
 
     Args:
         rows: A row per drive and level of `factor`, as `with_published_outstanding` returns it.
-        factor: The column of the factor. For ``iodepth``, the text also says whether the rate changes with the depth.
+        factor: The column of the factor.
     """
     sentences = []
     for drive, here in rows.groupby("drive", sort=False):
@@ -57,11 +63,11 @@ def outstanding_text(rows: pd.DataFrame, factor: str) -> str:
 def mix_text(rows: pd.DataFrame) -> str:
     """Return a paragraph about the rates of mixes of reads and writes on each drive.
 
-    The lowest rate of a mix is compared with the rate of the slower of reads alone and writes alone.
+    The lowest rate of all mixes is compared with the lower of two rates: that of reads alone and that of writes alone.
 
     Args:
-        rows: A row per drive and mix, with the columns drive, rwmixread (percent of reads; 0 and 100 are writes and
-            reads alone), iops_mean and published_iops.
+        rows: A row per drive and mix, with the columns drive, rwmixread, iops_mean and published_iops. The column
+            rwmixread has the percentage of reads; 100 means reads alone, 0 means writes alone.
     """
     sentences = []
     for drive, here in rows.groupby("drive", sort=False):

@@ -16,10 +16,9 @@ _STEADY = "-steady"
 
 
 def all_cells(study: Study, by: Sequence[str], of: Sequence[str]) -> pd.DataFrame:
-    """Return some quantities in all cells of a study, sorted by drive.
+    """Return the means of some quantities in all cells of a study, sorted by drive.
 
-    A cell that belongs to several experiments is included once. There are no published values, because each belongs to
-    one of the cell's experiments.
+    A cell that belongs to several experiments has one row.
 
     Args:
         study: The study.
@@ -27,7 +26,8 @@ def all_cells(study: Study, by: Sequence[str], of: Sequence[str]) -> pd.DataFram
         of: The names of the quantities, such as ``iops``.
 
     Returns:
-        A row per cell, with the columns of `Study.comparison`. Published values are missing.
+        A row per cell, with the columns of `Study.comparison`. All published values are missing, because a published
+        value belongs to one experiment, not to a cell.
     """
     measured = dataclasses.replace(study, values=study.values[:0])
     parts = [measured.comparison(experiment, by, of) for experiment in study.experiments]
@@ -36,18 +36,18 @@ def all_cells(study: Study, by: Sequence[str], of: Sequence[str]) -> pd.DataFram
 
 
 def steady_state_means(values: pd.DataFrame, steady: pd.DataFrame) -> pd.DataFrame:
-    """Return the means in the steady state that correspond to published values.
+    """Return the steady-state means that published values are compared with.
 
-    A published value of a drive corresponds to the mean of the drive whose name ends with ``-steady``, for the same
-    workload and block size.
+    A published value of a drive is compared with a mean of the drive in its steady state, whose name has the ending
+    ``-steady``. Workload and block size are equal.
 
     Args:
         values: The published values, as `published.load_values` returns them.
         steady: The means of drives in the steady state, with the columns drive, rw, bs_bytes and mean.
 
     Returns:
-        A row for each published value with such a mean. Columns: drive (in the steady state), rw, bs_bytes, id (of the
-        published value) and mean.
+        A row for each published value that has such a mean. Columns: drive (name with the ending ``-steady``), rw,
+        bs_bytes, id (of the published value) and mean.
     """
     keys = ["drive", "rw", "bs_bytes"]
     wanted = values.assign(drive=values["drive_key"] + _STEADY)

@@ -212,10 +212,10 @@ def _zombie_curve(replay: Mapping[str, Any], time: int | None) -> pd.DataFrame:
 
 
 def snapshot_count(replays: pd.DataFrame) -> int:
-    """Return the number of snapshots of the flash blocks during the replays.
+    """Return the number of snapshots of the flash blocks that each replay has.
 
-    If the replays differ, it is the smallest number; 0 if a replay has no snapshots. Only replays of the experiments
-    with zombie curves count.
+    Only replays of the experiments with zombie curves count. If their numbers differ, the smallest is returned; it is 0
+    if a replay has no snapshots.
 
     Args:
         replays: The replays, as `load_replays` returns them.
@@ -361,8 +361,10 @@ def _comparisons(study: Study, experiments: Iterable[str], by: str, of: Sequence
 def scale_table(study: Study) -> Table:
     """Return table 1 of Kapoor's paper, with the queue depths of its figure 2.
 
-    The rows are sequential writes with and without fsync. Columns are duration and largest write, measured and
-    published, and the quartiles of the queue depth.
+    The rows are sequential writes with and without fsync. The columns are:
+
+    - duration and largest write, measured and published
+    - the quartiles of the queue depth, measured
     """
     quartiles = ["queue depth first quartile", "queue depth median", "queue depth third quartile"]
     data = study.comparison("scale", ["fsync"], ["workload duration", "maximum request size", *quartiles])
@@ -405,14 +407,12 @@ def file_system_table(study: Study) -> Table:
 def loop_table(study: Study) -> Table:
     """Return the table of closed and open loops.
 
-    In a closed loop, programs wait for the drive on which they are measured; in an open loop, they do not.
-
-    Here a closed loop is a replay of a trace that was recorded on the same drive. An open loop is a replay of a trace
-    that was recorded on a quicker drive, with or without the times of that drive.
+    In a closed loop, a trace was recorded on the drive on which it is replayed: the programs waited for this drive. In
+    an open loop, the trace was recorded on a quicker drive, for which the programs waited. An open loop is replayed
+    with the recorded times, and also without them.
 
     Returns:
-        A table with a row for each workload (number of writes between two fsync) and drive that the programs waited
-        for.
+        A table with a row for each workload and loop. A workload is a number of writes between two calls of fsync.
     """
     of = ["workload duration", "write latency", "queue depth", "largest queue depth", "times drained"]
     data = _comparisons(study, _LOOPS, "fsync", of).sort_values("fsync", kind="stable", ignore_index=True)
@@ -430,10 +430,9 @@ def loop_table(study: Study) -> Table:
 def loops_text(table: Table) -> str:
     """Return a paragraph that compares open loops with the closed loop.
 
-    In an open loop, the trace of a faster drive is replayed. In the closed loop, the programs wait for this drive
-    itself.
-
-    It says how many times as long the replay and its writes take in the open loop.
+    An open loop replays a trace from a faster drive. In the closed loop, the programs waited for the drive on which the
+    trace is replayed. The paragraph gives the duration of the replay and the latency of writes in the open loop,
+    divided by those in the closed loop.
 
     Args:
         table: The table that `loop_table` returns.
@@ -458,15 +457,23 @@ def loops_text(table: Table) -> str:
 def rule_table(study: Study) -> Table:
     """Return the table of the cost of breaking each rule of Kapoor's paper.
 
-    The rules are to have many requests outstanding (request scale), to access neighbouring data (locality), and to
-    write data together that are deleted together (grouping by death time). For each there is a workload that follows it
-    and one that breaks it.
+    There are three rules:
+
+    - request scale: have many requests outstanding
+    - locality: access neighbouring data
+    - grouping by death time: write data together that are deleted together
+
+    For each rule, one workload follows the rule and another breaks it.
 
     Returns:
-        A table with a row per rule and drive. Drives without published durations are left out if another drive has
-        them. Columns of the data: rule, drive, follows_s and breaks_s (durations of the two workloads), cost (breaks_s
-        over follows_s), measure (the quantity that shows the rule, such as ``queue depth``), follows and breaks (its
-        values).
+        A table with a row for each pair of such workloads and drive. If some drives have published durations, only
+        these drives are included. Columns of the data:
+
+        - rule and drive
+        - follows_s and breaks_s: durations of the workload that follows the rule and of the one that breaks it
+        - cost: breaks_s divided by follows_s
+        - measure: the quantity that shows the effect of the rule, such as ``queue depth``
+        - follows and breaks: values of this quantity for the two workloads
     """
     rows = []
     for rule, quantity, pairs, follows, breaks in _RULES:
@@ -556,9 +563,12 @@ def locality_table(study: Study) -> Table:
 def zombie_table(study: Study) -> Table:
     """Return tables 2 and 3 of Kapoor's paper, with data of its figures 4 and 5.
 
-    The rows are workloads and numbers of threads. Columns are duration and bandwidth, measured and published; and about
-    the flash blocks with valid pages, the space that they occupy, their mean share of valid pages, and the share that
-    is partly valid.
+    The rows are workloads and numbers of threads. The columns are:
+
+    - duration and bandwidth, measured and published
+    - the space occupied by flash blocks with valid pages, as a share of the drive
+    - the mean share of valid pages in these blocks
+    - the share of these blocks whose pages are only partly valid
     """
     quantities = ["workload duration", "bandwidth", "occupied space", "valid ratio", "share of zombies"]
     names = [name for name in study.experiments if name.startswith("zombies")]
@@ -578,13 +588,19 @@ def zombie_table(study: Study) -> Table:
 def compare_schedulers(study: Study) -> pd.DataFrame:
     """Return bandwidths under schedulers of Linux and under those of the model.
 
-    The model of a simulated drive has I/O schedulers of its own. Each scheduler of Linux is compared with its
-    counterpart.
+    The model of a simulated drive has I/O schedulers of its own. Each scheduler of Linux is compared with the
+    corresponding scheduler of the model.
 
     Returns:
-        A row for each drive, workload and scheduler of Linux. Columns: drive, rw (fio's name of the workload),
-        scheduler, modelled (the counterpart in the model), bandwidth_mb_per_s (Linux), modelled_mb_per_s, and
-        difference_percent (of the model from Linux; 0 if the difference is less than 0.05 %).
+        A row for each drive, workload and scheduler of Linux. Columns:
+
+        - drive and rw (fio's name of the workload)
+        - scheduler: the scheduler of Linux
+        - modelled: the corresponding scheduler of the model
+        - bandwidth_mb_per_s: bandwidth under the scheduler of Linux
+        - modelled_mb_per_s: bandwidth under the scheduler of the model
+        - difference_percent: how much modelled_mb_per_s is above bandwidth_mb_per_s; 0 if the difference is less than
+          0.05 %
     """
     models = [study.summary(name, ["set_scheduler"]) for name in study.experiments if name.startswith(_MODEL)]
     model = pd.concat(models, ignore_index=True).rename(columns={"set_scheduler": "modelled"})
@@ -654,7 +670,7 @@ def scheduler_figure(found: pd.DataFrame) -> Figure:
 def schedulers_text(found: pd.DataFrame) -> str:
     """Return a paragraph that compares bandwidths of the model with those under Linux.
 
-    It says how many differ by at most 10 %, and has the median and the largest difference.
+    The paragraph gives the number of bandwidths that differ by at most 10 %, the median difference and the largest.
 
     Args:
         found: The bandwidths, as `compare_schedulers` returns them.

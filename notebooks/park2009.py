@@ -32,8 +32,9 @@ _HATCHES = ("", "", "", "//", "..")
 def workload_label(experiment: str) -> str:
     """Return the printed name of an experiment's workload.
 
-    An example is ``Sandia-cth (stand-in)`` for the experiment ``sequential-sandia-cth``. If no stand-in has that name,
-    it is the experiment's name without the first part.
+    An example is ``Sandia-cth (stand-in)`` for the experiment ``sequential-sandia-cth``. The first part of the
+    experiment's name is removed. If the rest is not the name of a stand-in (a synthetic trace), the rest is returned
+    unchanged.
     """
     name = experiment.removeprefix("no-").partition("-")[2]
     return next((f"{known} (stand-in)" for known in stand_ins.STAND_IN_NAMES if known.lower() == name), name)
@@ -54,14 +55,19 @@ def completion_times(study: Study, kind: str, of: str) -> pd.DataFrame:
 
     Args:
         study: The study.
-        kind: The kind, with which the names of its experiments begin: ``sequential`` (processes one after another),
-            ``parallel`` (at once), ``writeback`` or ``no-journal``.
-        of: The column with the times, ``longest_run_s`` or ``mean_run_s``, in seconds.
+        kind: Start of the names of the experiments: ``sequential`` (processes one after another), ``parallel`` (at
+            once), ``writeback`` or ``no-journal``.
+        of: The column with the times in seconds, ``longest_run_s`` or ``mean_run_s``.
 
     Returns:
-        A row for each workload, drive and number of processes, in the order of the study. Columns: workload (printed
-        name), drive, numjobs (number of processes at once), time_s, spread (longest minus shortest run, divided by
-        their mean), and over_disk (time divided by that of the hard disk; missing if the disk was not measured).
+        A row for each workload, drive and number of processes, in the order of the study. Columns:
+
+        - workload: printed name of the workload
+        - drive
+        - numjobs: number of processes at once
+        - time_s: the completion time
+        - spread: longest minus shortest run, divided by the mean of the runs
+        - over_disk: time_s divided by that of the hard disk; missing if the hard disk was not measured
     """
     parts = []
     for experiment in study.experiments:
@@ -359,10 +365,10 @@ def transfer_table(study: Study) -> Table:
 def bare_table(study: Study) -> Table:
     """Return the table of rates of stand-ins on bare drives.
 
-    A bare drive has no file system.
+    A stand-in is a synthetic trace. A bare drive has no file system. The requests of the first process of each stand-in
+    are submitted one after another.
 
-    The requests of the first process of each stand-in (synthetic trace) are submitted one after another. There is a row
-    per stand-in; columns are the rates of the drives, and their ratios to the rate of the hard disk.
+    There is a row per stand-in. The columns are the rate of each drive, and its ratio to the rate of the hard disk.
     """
     parts = [study.comparison(name, ["stand_in"], ["bandwidth"]) for name in ("bare", "bare-writes")]
     found = pd.concat(parts, ignore_index=True)
@@ -372,10 +378,9 @@ def bare_table(study: Study) -> Table:
 def own_table(study: Study, own: Iterable[Trace]) -> Table:
     """Return the table of rates of the reader's own traces on bare drives.
 
-    A bare drive has no file system.
+    A bare drive has no file system. The requests of one process of each trace are submitted one after another.
 
-    The requests of one process of each trace are submitted one after another. There is a row per trace; columns are the
-    rates of the drives, and their ratios to the rate of the hard disk.
+    There is a row per trace. The columns are the rate of each drive, and its ratio to the rate of the hard disk.
 
     Args:
         study: The study.
@@ -402,11 +407,18 @@ def _rates_table(found: pd.DataFrame, group: str) -> Table:
 
 
 def cleaning_table(study: Study) -> Table:
-    """Return the table of latencies of random writes and their peaks, a row per drive.
+    """Return the table of the latencies of random writes and their peaks.
 
     A peak is one request, or several in succession, with at least five times the median latency. Cleaning (garbage
-    collection) and merges in the drive cause peaks. Columns are the median latency, the mean latency of peaks, the
-    largest latency, and the number of peaks per thousand requests and the irregularity of their distances.
+    collection) and merges in the drive cause peaks.
+
+    There is a row per drive. The columns are:
+
+    - the median latency
+    - the mean over all peaks of the largest latency in the peak
+    - the largest latency
+    - the number of peaks per thousand requests
+    - how irregular the distances between peaks are
     """
     of = ["median latency", "largest latency", "latency of peaks", "peaks per thousand", "irregularity of peaks"]
     data = study.comparison("random-writes", of=of).assign(group="random-writes")

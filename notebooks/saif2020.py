@@ -32,18 +32,19 @@ def report_numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, li
         study: The study.
         initial: Mean bandwidths of the initial experiment, as `Study.summary` returns them.
         ratios: Ratios of random to sequential bandwidth in the initial experiment, as `Study.ratios` returns them.
-        limit: The id of a published value (MB/s): the limit below which the source says the difference between
-            sequential and random writes is.
+        limit: The id of a published value in MB/s. According to the source, the difference between sequential and
+            random writes is below this value.
 
     Returns:
         A dictionary with these keys:
 
         - facts: numbers that every study has, from `Study.facts`
-        - initial_block_sizes, and jobs (the numbers of jobs that were measured)
+        - initial_block_sizes: block sizes of the initial experiment
+        - jobs: the numbers of jobs that were measured
         - margins_percent: margins of the tests of equivalence
-        - drives: per measured drive, its bandwidths, ratios and widest gap of writes
-        - gaps: for three experiments, bandwidths and ratios at each level
-        - published: the corresponding numbers of the source
+        - drives: for each measured drive, its bandwidths, ratios and widest gap of writes
+        - gaps: for each of three experiments, bandwidths and ratios at each level
+        - published: block sizes, drives, ratios and gaps that the source published
     """
     limit_mb_per_s = float(study.values.loc[study.values["id"] == limit, "value"].iloc[0])
     source = study.published("initial")

@@ -23,11 +23,11 @@ def interference(baseline: pd.DataFrame, mixes: pd.DataFrame) -> pd.DataFrame:
     Returns:
         The mixes with these columns added:
 
-        - randread, randwrite: the drive's measured rates of random reads and random writes alone (IOPS)
-        - published_randread, published_randwrite: the same as published
+        - randread and randwrite: the drive's measured rates (IOPS) of random reads alone and of random writes alone
+        - published_randread and published_randwrite: the published rates of the same
         - cost_reads: the number of random reads that take as long as one random write
-        - ideal_percent: the rate of a hundred reads and one write, in percent of the rate of reads alone, if the write
-          only takes its own time
+        - ideal_percent: the rate of reads that is left, in percent of the rate of reads alone, if there is one write
+          per hundred reads, and the write takes no more than its own time
         - real_percent: the measured rate of the mix, in percent of the rate of random reads alone
     """
     found = mixes.copy()
@@ -49,8 +49,12 @@ def slides_mix(mixes: pd.DataFrame) -> pd.DataFrame:
 def interference_table(mixes: pd.DataFrame) -> Table:
     """Return the table of the mix with 99 % of reads, with a row per drive.
 
-    It has the rates of random writes, random reads and the mix, measured and published; and the cost of a write and the
-    ideal and real share of the rate, which `interference` explains.
+    The columns are:
+
+    - the rates of random writes alone, of random reads alone and of the mix, measured and published
+    - the time of a random write, as a number of random reads
+    - the rate of the mix in percent of the rate of random reads alone: ideal (if a write only takes its own time) and
+      real
 
     Args:
         mixes: The rows that `interference` returns.

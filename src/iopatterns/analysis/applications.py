@@ -75,7 +75,8 @@ class _Direction:
     def continued_share(self) -> float:
         """The share of requests that begin where the previous request ended.
 
-        It is `continued` divided by `followed`; NaN if no request has a previous one.
+        The previous request is that of the same process in the same file. Requests without a previous one do not count.
+        The share is NaN if no request has a previous one.
         """
         return self.continued / self.followed if self.followed else float("nan")
 
@@ -83,8 +84,9 @@ class _Direction:
     def pattern(self) -> str:
         """The access pattern, in the words of table I of Park and Shen (2009).
 
-        It is ``Sequential`` if at least 0.9 of the requests with a previous request begin where that one ended,
-        otherwise ``Unrecognized pattern``; ``N/A`` without requests.
+        - ``Sequential`` if `continued_share` is at least 0.9
+        - ``N/A`` if there are no requests
+        - ``Unrecognized pattern`` otherwise
         """
         if not self.requests:
             return NONE
@@ -164,18 +166,23 @@ def characterise_trace(trace: Trace) -> TraceCharacteristics:
 def characteristics_frame(traces: Iterable[TraceCharacteristics]) -> pd.DataFrame:
     """Return the characteristics of traces as a table with a row per trace.
 
-    It has the data of table I of Park and Shen (2009) and more. The paper does not say whether its read/write ratio
-    counts requests or bytes, so that both are given.
+    The table has all data of table I of Park and Shen (2009). The paper does not say whether its read/write ratio
+    counts requests or bytes. For this reason the table has the shares of both.
 
     Returns:
         A table with these columns:
 
-        - trace (name), label (printed name), origin (``recorded`` or ``stand-in``)
+        - trace: name of the trace
+        - label: name of the trace in print
+        - origin: ``recorded`` or ``stand-in``
         - read_pattern and write_pattern: ``Sequential``, ``Unrecognized pattern``, or ``N/A`` without requests
-        - read_share and write_share: of all requests, 0 to 1; read_share_bytes: of all bytes, 0 to 1
+        - read_share and write_share: shares of reads and of writes among all requests, 0 to 1
+        - read_share_bytes: share of the bytes read among all bytes, 0 to 1
         - read_continued_share and write_continued_share: the share of requests that begin where the previous request of
           the same process in the same file ended
-        - reads, writes (numbers of requests), read_bytes, write_bytes, processes, files
+        - reads and writes: numbers of requests
+        - read_bytes and write_bytes: numbers of bytes
+        - processes and files: numbers of processes and files with requests
     """
     return pd.DataFrame([each.row() for each in traces])
 
@@ -220,10 +227,13 @@ def size_distribution(traces: Iterable[TraceCharacteristics], direction: str) ->
         direction: ``read`` or ``write``.
 
     Returns:
-        A row for each trace and range of sizes; traces without such requests are left out. Columns: label (printed name
-        of the trace); bucket (largest size of the range, as text) and upto_kb (the same as a number, in KB of 1024
-        bytes); requests; and share (of the trace's requests of this direction, 0 to 1). The last range has all larger
-        sizes; its upto_kb is NaN.
+        A row for each trace and range of sizes. Traces without requests of the direction have no rows. Columns:
+
+        - label: name of the trace in print
+        - bucket: the largest size of the range, as text; for the last range, which has no largest size, ``>2048``
+        - upto_kb: the largest size as a number, in KB of 1024 bytes; NaN for the last range
+        - requests: number of requests with a size in the range
+        - share: share of these requests among the trace's requests of the direction, 0 to 1
     """
     rows = []
     for each in traces:

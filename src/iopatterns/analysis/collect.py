@@ -39,7 +39,7 @@ class DescribedDrive(DriveIdentity):
 
     Attributes:
         archive: The archive from which the raw files of the drive were unpacked, if any.
-        simulated: Whether the drive is simulated; absent in the provenance of a single study.
+        simulated: Whether the drive is simulated. Only a `Colophon` has this key; a `StudyProvenance` does not.
     """
 
     archive: NotRequired[archive.ArchiveOrigin]
@@ -69,15 +69,18 @@ class _RunTotals(TypedDict):
 class StudySummary(_RunTotals):
     """Numbers about the measurements of one study, for the end of a report.
 
+    A cell is one configuration: a drive, its settings and a workload.
+
     Attributes:
-        cells: Number of measured cells. A cell is one configuration: a drive, its settings and a workload.
+        cells: Number of measured cells.
         left_out: Number of cells that were not measured because a drive did not take their settings.
-        doubts: Number of repetitions on real drives by reason to doubt them, such as a change of firmware.
+        doubts: For each reason to doubt a measurement, such as a change of firmware, the number of repetitions on real
+            drives with this reason.
         runtime_ms: The most frequent run time of a repetition.
         warmup_ms: The longest warm-up.
         command: The command line of the first measured repetition, as an example.
-        title: Title of the study; absent in the provenance of a single study.
-        source: Source of the study; absent in the provenance of a single study.
+        title: Title of the study. `study_provenance` does not return this key; callers add it.
+        source: Source of the study. `study_provenance` does not return this key; callers add it.
     """
 
     cells: int
@@ -97,16 +100,24 @@ class _MeasuredWith(TypedDict):
 
 
 class StudyProvenance(StudySummary, _MeasuredWith):
-    """Numbers about the measurements of one study, and what they were measured with.
+    """The numbers of a `StudySummary`, with the software and hardware of the study.
 
-    Besides the keys of `StudySummary` it has fio_versions, machines (that real drives were measured on), and drives.
+    Three keys are added:
+
+    - fio_versions: the versions of fio
+    - machines: the machines on which real drives were measured
+    - drives: the drives, real and simulated
     """
 
 
 class Colophon(_RunTotals, _MeasuredWith):
     """The provenance of all measurements of a report, which is printed at its end.
 
-    Besides totals over all studies it has fio_versions, machines (that real drives were measured on), and drives.
+    Totals count the repetitions of all studies. Besides the attributes below, there are three more keys:
+
+    - fio_versions: the versions of fio
+    - machines: the machines on which real drives were measured
+    - drives: the drives, real and simulated
 
     Attributes:
         version: Version of iopatterns.
@@ -132,18 +143,22 @@ def measurement_table(raw_files: Sequence[Path], experiments: Mapping[str, Seque
 
     Args:
         raw_files: The raw files of the study. Their metadata files are beside them.
-        experiments: For each cell, the names of the experiments that contain it. The key is the end of the cell's
-            folder, ``<drive>/<study>/<cell>``.
+        experiments: For each cell, the names of the experiments that contain the cell. A key is the end of the path of
+            the cell's folder, ``<drive>/<study>/<cell>``.
 
     Returns:
         A row for each fio job and direction (read or write) of each repetition. Columns, in this order:
 
-        - study, drive, cell, execution (number of the repetition), experiments (names separated by blanks)
+        - study, drive and cell
+        - execution: number of the repetition
+        - experiments: names of the experiments that contain the cell, separated by blanks
         - the fio options of the cell in canonical units: rw, bs_bytes, numjobs, iodepth, ioengine, …
-        - drive_kind (``twin`` for simulated drives, ``file``, ``block``), drive_model (of a simulated drive), tuned
-          (whether the cell changes settings of the drive)
+        - drive_kind: ``twin`` (a simulated drive), ``file``, ``block`` or another kind
+        - drive_model: the model of a simulated drive; "" for other drives
+        - tuned: whether the cell changes settings of the drive
         - set_<setting> for each setting; missing in cells without the setting
-        - the results: the columns of `fio_parser_json.jobs`, and those of `replays.replay_rows` for replayed traces
+        - results of fio: the columns of `fio_parser_json.jobs`
+        - results of replayed traces: the columns of `replays.replay_rows`
         - steady: whether the repetition was in a steady state; missing if unknown
         - counter_<name> for each counter of a simulated drive, over the complete repetition; missing for other drives
 
@@ -234,17 +249,17 @@ def tuning_records(raw_files: Sequence[Path], experiments: Mapping[str, Sequence
 
 
 def study_provenance(raw_files: Sequence[Path]) -> StudyProvenance:
-    """Return where the measurements of one study come from.
+    """Return numbers, software, machines and drives of one study's measurements.
 
     Args:
         raw_files: The raw files of the study. Their metadata files are beside them.
 
     Returns:
-        Numbers of cells and repetitions, times, doubts, an example command, fio versions, machines and drives.
+        All keys of `StudyProvenance`, except title and source.
 
     Raises:
         MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
-        ArchiveError: The file that says which archive the drive's raw files were unpacked from is not valid.
+        ArchiveError: The file that says which archive a drive's raw files were unpacked from is not valid.
         CollectError: There are no measurements.
     """
     all_metadata = [read_metadata(raw) for raw in raw_files]
@@ -272,10 +287,10 @@ def study_provenance(raw_files: Sequence[Path]) -> StudyProvenance:
 
 
 def count_doubts(real: Iterable[MetadataFile]) -> Counter[str]:
-    """Return the number of repetitions that each reason for doubt concerns.
+    """Return for each reason for doubt the number of repetitions that have it.
 
-    A reason is, for example, that other programs used the drive. Reasons are read from the metadata. One more is found
-    here: the firmware of a drive is not that of its first repetition.
+    Most reasons were recorded in the metadata, for example that other programs used the drive. One reason is found
+    here: that the firmware of the drive differs from the firmware in its first repetition.
 
     Args:
         real: The metadata of repetitions on real drives.
@@ -309,8 +324,8 @@ def report_colophon(studies: Mapping[str, StudyProvenance]) -> Colophon:
     """Return the provenance of all measurements of a report.
 
     Args:
-        studies: By name, the provenance of each study, as `study_provenance` returns it, with title and source added.
-            The names are in the order of the report.
+        studies: The provenance of each study, as `study_provenance` returns it, with the keys title and source added.
+            The keys of the mapping are the names of the studies, in the order of the report.
     """
     parts = list(studies.values())
     drives = _distinct(drive for part in parts for drive in part["drives"])

@@ -49,9 +49,9 @@ def completion_latencies(raw_files: Sequence[Path]) -> pd.DataFrame:
 def rates_over_time(logs: Sequence[Path]) -> pd.DataFrame:
     """Return the rate of requests over time from fio's latency histogram logs.
 
-    The rates of all jobs and directions are added. In a log the lines of one job follow those of another, and each job
-    has its own intervals. The result has common intervals; the rate of a job in a common interval is its rate at the
-    middle of that interval. Requests after the last line of a job are not in the log, and so not in the result.
+    A rate is the sum over all jobs and directions. In a log each job has its own intervals; the result has intervals of
+    equal length for all jobs. The rate of a job in such an interval is its logged rate at the middle of the interval.
+    Requests after the last line of a job were not logged, and so are not in the result.
 
     Args:
         logs: Files named ``*_clat_hist.1.log``, one per repetition.
@@ -96,10 +96,11 @@ def _job_rates(rows: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
 def quantity_bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> Figure:
     """Return a bar chart of quantities, with a panel per quantity and a bar per cell.
 
-    Each bar has its confidence interval.
+    A bar shows a mean with its confidence interval.
 
     Args:
-        summaries: Means by name of the quantity (such as ``iops``), as `Study.summary` returns them by `by`.
+        summaries: For each quantity, its means as `Study.summary` returns them for the factors `by`. The keys are names
+            of quantities, such as ``iops``.
         by: The columns of the factors that distinguish the cells.
 
     Raises:
@@ -142,11 +143,13 @@ def quantity_bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> F
 def latency_histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str]) -> Figure:
     """Return a figure of latency distributions, with a line per cell.
 
-    There is a panel for each workload and block size, and in it a line for each combination of the other levels. A line
-    shows the share of requests in each class of latency, over all repetitions of the cell. Marks show percentiles.
+    There is a panel for each workload and block size. The lines of a panel are the cells, which differ in other
+    factors. A line shows the share of requests in each range of latency, over all repetitions of the cell. Marks on a
+    line show percentiles.
 
     Args:
-        executions: A row per repetition, all on one drive, with source (the raw file), rw, bs_bytes and the factors.
+        executions: A row per repetition, all on one drive, with the columns source (the raw file), rw, bs_bytes and
+            those of `by`.
         found: Histogram bins, as `completion_latencies` returns them.
         by: The columns of the factors that distinguish the cells.
 
@@ -184,11 +187,12 @@ def latency_histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequen
 def rate_curves(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str]) -> Figure:
     """Return a figure of rates over time, with a line per cell.
 
-    There is a panel for each workload and block size, and in it a line for each combination of the other levels. A line
-    is the mean of all repetitions of the cell.
+    There is a panel for each workload and block size. The lines of a panel are the cells, which differ in other
+    factors. A line is the mean of all repetitions of the cell.
 
     Args:
-        executions: A row per repetition, all on one drive, with source (the log), rw, bs_bytes and the factors.
+        executions: A row per repetition, all on one drive, with the columns source (the log), rw, bs_bytes and those of
+            `by`.
         found: The rates, as `rates_over_time` returns them.
         by: The columns of the factors that distinguish the cells.
 

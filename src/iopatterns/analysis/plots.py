@@ -63,8 +63,8 @@ def report_style() -> Iterator[None]:
 def save_figure(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
     """Write a figure as ``stem.svg`` and ``stem.png``, and return both paths.
 
-    The files contain no dates or versions, so that equal figures give equal bytes. The layout of the figure is computed
-    once, and does not change afterwards.
+    Equal figures give files with equal bytes, because no dates or versions are written. Afterwards the layout of
+    `figure` is fixed.
 
     Args:
         figure: The figure.
@@ -89,9 +89,7 @@ def _write_svg(figure: Figure, to: Path) -> None:
 
 
 def write_png(figure: Figure, to: Path | IO[bytes], dpi: float | None = None) -> None:
-    """Write a figure as a PNG image without the version of matplotlib in it.
-
-    The figure is drawn once. `Figure.savefig` would draw it twice.
+    """Write a figure as a PNG image that does not contain matplotlib's version.
 
     Args:
         figure: The figure.
@@ -111,9 +109,9 @@ def write_png(figure: Figure, to: Path | IO[bytes], dpi: float | None = None) ->
 def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
     """Return the figure of bandwidths by workload and block size, a panel per drive.
 
-    Filled markers are measured means with their intervals. Hollow markers are published values; they are in the panel
-    of the measured drive with the same name, or in a panel of their own. A line joins sequential and random access. The
-    vertical axis is logarithmic, so that equal slopes are equal ratios.
+    Filled markers are measured means with their confidence intervals. Hollow markers are published values. A drive that
+    was only published has a panel of its own. A line joins the markers of sequential and random access with equal block
+    size. The vertical axis is logarithmic, so that equal slopes are equal ratios.
 
     Args:
         summary: Means in MB/s by drive, rw (fio's name of the workload) and bs_bytes, as `statistics.summarise_groups`
@@ -167,16 +165,15 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
 class Panel:
     """A panel of the figure that `curves_figure` draws.
 
-    The x of the figure is the column on the horizontal axis.
-
     Attributes:
         title: Title of the panel.
-        rows: The points, with the columns rw (fio's name of the workload), x, and mean, low and high of the quantity. A
-            column variant distinguishes several curves of one workload.
-        published: Published values with the columns rw, x and value, or None.
+        rows: The measured points. Columns: rw (fio's name of the workload); the factor on the horizontal axis; mean,
+            low and high of the quantity; and, if a workload has several curves, variant (the name of the curve).
+        published: The published points, with the columns rw, the factor on the horizontal axis, and value; None if
+            there are none.
         note: Text that is printed in a panel without rows.
         of: Name of the quantity on the vertical axis, such as ``bandwidth`` or ``iops``.
-        logarithmic: Whether the vertical axis is logarithmic. Other vertical axes begin at 0.
+        logarithmic: Whether the vertical axis is logarithmic. Otherwise the axis is linear and begins at 0.
     """
 
     title: str
@@ -191,14 +188,17 @@ class Panel:
 def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch: float = _PANEL_INCH) -> Figure:
     """Return a figure of quantities over the levels of a factor, a curve per workload.
 
-    Markers are means with their intervals. Larger, hollow markers are published values.
+    Markers are means with their confidence intervals. Larger, hollow markers are published values.
 
-    The horizontal axis depends on the levels of the factor. It is logarithmic if all levels are above 0 and the largest
-    is at least eight times the smallest. Texts are equally spaced, and so are levels that include 0 or negative numbers
-    and span a wide range. Otherwise the axis is linear.
+    The horizontal axis depends on the levels of the factor:
+
+    - logarithmic, if all levels are above 0 and the largest is at least eight times the smallest
+    - equally spaced levels, if the levels are texts, or if they span a wide range that includes 0 or negative numbers
+    - linear otherwise
 
     Args:
-        panels: The panels, row by row. They share the horizontal axis, and the vertical axis if all show one quantity.
+        panels: The panels, row by row. All share the horizontal axis. They also share the vertical axis if all show the
+            same quantity.
         x: The column of the factor on the horizontal axis, such as bs_bytes, numjobs or iodepth.
         columns: Panels per row.
         height_inch: Height of a row.
@@ -304,7 +304,8 @@ def level_labels(factor: str, levels: Iterable[Any], separator: str = ": ") -> d
 def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
     """Return a heat map of a quantity over two factors.
 
-    There is a panel for each combination of the levels of all other factors. Drives are not distinguished.
+    If the summary has other factors, there is a panel for each of their combinations that occurs in the summary. The
+    drive is not such a factor: the summary should be of one drive.
 
     Args:
         summary: Means of the quantity by `x`, `y` and other factors, as `Study.summary` returns them.
@@ -370,19 +371,19 @@ def panel_letter(number: int) -> str:
 def panels_by_level(
     summary: pd.DataFrame, by: Sequence[str], of: str, published: pd.DataFrame
 ) -> tuple[str, list[Panel]]:
-    """Return the horizontal axis and the panels of an experiment's figure.
+    """Choose the horizontal axis of an experiment's figure, and make its panels.
 
-    The horizontal axis shows the factor with the most levels. There is a panel for each drive and combination of levels
-    of the other factors.
+    The horizontal axis shows the factor with the most levels. For each drive there is a panel for each measured
+    combination of levels of the other factors, for example one for each pair of I/O depth and number of jobs.
 
     Args:
-        summary: Means of the quantity by `by`, as `Study.summary` returns them.
-        by: The columns of the factors. The block size (bs_bytes) is always one of them.
+        summary: Means of the quantity, as `Study.summary` returns them for the factors `by`.
+        by: The columns of the factors. The block size (bs_bytes) is added if it is not among them.
         of: The name of the quantity, such as ``bandwidth``.
         published: The published values of the experiment, as `Study.published` returns them.
 
     Returns:
-        The column on the horizontal axis, and the panels, both for `curves_figure`.
+        The column on the horizontal axis, and the panels. Both are arguments of `curves_figure`.
     """
     factors = list(dict.fromkeys([*by, "bs_bytes"]))
     x = max(factors, key=lambda factor: summary[factor].nunique())
@@ -603,8 +604,8 @@ def figure_with_panels(
     Args:
         count: Number of panels.
         columns: Panels per row.
-        row_inch: Height of a row.
-        frame_inch: Height of titles and legends of the figure itself.
+        row_inch: Height of a row of panels.
+        frame_inch: Height above and below all panels, for a common title or legend.
         sharex: Whether the panels share the horizontal axis.
         sharey: Whether the panels share the vertical axis.
     """

@@ -16,14 +16,18 @@ _AS_FAST = 0.95
 def random_to_sequential_text(rows: pd.DataFrame, by: Sequence[str], value: str) -> str:
     """Return sentences about the ratio of random to sequential access on each drive.
 
-    There is a sentence for each drive and operation (read or write). It gives the range of the ratio and the levels at
-    which the ratio is smallest, or says that random access is as fast if all ratios are above 0.95. The text is empty
-    if no drive has both kinds of access.
+    There is a sentence for each drive and operation (read or write) of which both kinds of access were measured:
+
+    - If all ratios are above 0.95, the sentence says that random access is as fast as sequential access.
+    - Otherwise it gives the range of the ratio, and the levels of the factors at which the ratio is smallest.
 
     Args:
         rows: Means with the columns drive, rw (fio's name of the workload), `value`, and those of `by`.
         by: The columns of the factors, such as bs_bytes.
         value: The column of the mean.
+
+    Returns:
+        The sentences; an empty text if no drive has both kinds of access.
     """
     sentences = []
     for drive, here in rows.groupby("drive", sort=False):
@@ -50,9 +54,10 @@ def random_to_sequential_text(rows: pd.DataFrame, by: Sequence[str], value: str)
 
 
 def comparisons_text(table: pd.DataFrame, what: str) -> str:
-    """Return a sentence that counts the effects which tests of equivalence found.
+    """Return a sentence that counts the verdicts of tests of equivalence.
 
-    It gives the numbers of comparisons with an effect (and their settings), without effect, and of all others.
+    The sentence gives the number of comparisons without effect and with an effect, and names the settings that have an
+    effect. Other comparisons, such as undecided ones, are counted together.
 
     Args:
         table: The data of `report_tables.scheduler_effect_table` or `report_tables.setting_effect_table`, with the
@@ -71,17 +76,19 @@ def range_of_means(rows: pd.DataFrame, by: Sequence[str], of: str, x: str) -> di
     """Return the smallest and the largest mean of an experiment, for a report's text.
 
     Args:
-        rows: Means of the quantity, as `Study.summary` returns them by `by`.
+        rows: Means of the quantity, as `Study.summary` returns them for the factors `by`.
         by: The columns of the factors.
         of: The name of the quantity, such as ``bandwidth``.
         x: The column of the factor on the horizontal axis of the experiment's figure.
 
     Returns:
-        A dictionary with these keys:
+        A dictionary of parts for a sentence, with these keys:
 
-        - quantity: its label, unit: its unit, over: the label of `x`, as parts of a sentence
-        - means: two dictionaries, of the smallest and the largest mean, with the keys mean and at (text with the levels
-          at which it was measured); empty if no drive could run the experiment
+        - quantity: label of the quantity
+        - unit: unit of the quantity
+        - over: label of the factor `x`
+        - means: list of the smallest and the largest mean, empty if no drive could run the experiment. Each is a
+          dictionary with the keys mean, and at (text with the levels at which the mean was measured).
     """
     quantity = quantities.get_quantity(of)
     names = list(dict.fromkeys(["drive", "rw", "bs_bytes", *by]))

@@ -22,19 +22,21 @@ _MIB = 1024 * _KIB
 
 
 def replay_rows(raw_files: Sequence[Path]) -> pd.DataFrame:
-    """Return the results in raw files of replayed block traces, in the form of fio's.
+    """Return results of replayed block traces with the column names of fio's results.
 
-    The columns have the names that `fio_parser_json.jobs` gives to results of fio, so that both kinds of results fit
-    into one table.
+    Columns that results of fio also have are named as in `fio_parser_json.jobs`, so that both kinds of results fit into
+    one table.
 
     Args:
         raw_files: Raw files of replays: JSON files of the form that `replay_results` expects.
 
     Returns:
-        A row for each raw file and each direction (read, write) that has requests. Columns: source (the raw file),
-        document (always 0), direction, total_ios, io_bytes, bandwidth_bytes_per_s, iops, lat_mean_ns and
-        iodepth_reached; replay_<name> for each result of `replay_results`; and `DETAILS_COLUMN`, JSON text with the
-        data of figures.
+        A row for each raw file and each direction (read, write) that has requests. Columns:
+
+        - source (the raw file), document (always 0) and direction
+        - total_ios, io_bytes, bandwidth_bytes_per_s, iops, lat_mean_ns and iodepth_reached
+        - replay_<name> for each result of `replay_results`
+        - `DETAILS_COLUMN`: the data of figures, as JSON text
     """
     found = []
     for raw in raw_files:
@@ -65,18 +67,22 @@ def replay_rows(raw_files: Sequence[Path]) -> pd.DataFrame:
 
 
 def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
-    """Return a row for each replay of a study, with a column for each named detail.
+    """Return a row for each replay of a study, with data for figures in columns.
 
     Args:
         measurements: The Parquet file of a study's measurements.
-        names: Names of details, the data from which figures of a replay are drawn: ``depth`` (of the queue, over time),
-            ``blocks`` (numbers of flash blocks by valid pages), ``blocks_over_time``, ``runs_ns`` (durations) or
-            ``latency`` (over time).
+        names: Names of the data to return. `measuring.replays.replay_phase` describes each of them:
+
+            - ``depth``: how often the queue reached each depth, and the depth over time
+            - ``blocks``: numbers of flash blocks by their valid pages
+            - ``blocks_over_time``: the same at several times
+            - ``runs_ns``: durations of the runs
+            - ``latency``: the largest latency over time, the median, and latency peaks
 
     Returns:
-        The columns of the measurements and one for each of `names`. A detail is a dictionary or list, as in the raw
-        file of the replay; None if the replay does not have it. `measuring.replays.replay_phase` describes the keys.
-        There are no rows if the study has no replays.
+        The columns of the measurements, and one for each of `names`. A value in an added column is a dictionary or
+        list, as in the raw file of the replay, or None if the replay does not have these data. There are no rows if the
+        study has no replays.
     """
     table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"])
     if DETAILS_COLUMN not in table:
@@ -87,7 +93,7 @@ def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
 
 
 def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
-    """Return the results of a replayed block trace, or of a named phase of it.
+    """Return the results of a replay of a phase (named part) of a block trace.
 
     Args:
         content: The content of the replay's raw file, as `measuring.replays.replay_phase` returns it.
@@ -96,22 +102,39 @@ def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
         A number for each name; NaN if there is nothing to compute it from. Times and sizes are in the unit at the end
         of the name.
 
-        - duration_s
-        - largest_write_kib, median_write_kib: sizes of write requests; written_mib: their sum; flushes: number of
-          flushes
+        Requests:
+
+        - duration_s: duration of the phase
+        - largest_write_kib and median_write_kib: sizes of write requests
+        - written_mib: sum of the sizes of all write requests
+        - flushes: number of flush requests
         - write_amplification: bytes that the drive wrote to its flash, in complete pages, divided by the bytes that the
           requests wrote
-        - depth_mean, depth_first_quartile, depth_median, depth_third_quartile, depth_largest: statistics of the depths
-          that the drive's queue reached; each change of the depth counts once, however long the depth lasted, as in the
-          simulator WiscSee
+
+        The depth of the drive's queue, where each change of the depth counts once, however long the depth lasted, as in
+        the simulator WiscSee:
+
+        - depth_mean, depth_first_quartile, depth_median, depth_third_quartile and depth_largest
         - drained: how often the queue became empty
-        - miss_ratio: misses of the cache of the drive's address map, divided by look-ups; 0 without look-ups
-        - results of the flash blocks with at least one valid page: occupied (their size divided by the drive's), area
-          (size of the valid data divided by the drive's size), mean_valid_ratio (mean share of valid pages in a block),
-          and zombies (share of blocks whose pages are only partly valid)
-        - if the replay consists of several runs: longest_run_s, mean_run_s, and spread_of_runs (longest minus shortest
-          run, divided by the mean)
-        - if latencies were recorded: the results of `_latency_results`
+
+        The drive's address map and flash blocks; only blocks with at least one valid page count:
+
+        - miss_ratio: misses of the cache of the address map, divided by look-ups; 0 without look-ups
+        - occupied: size of the blocks divided by the size of the drive
+        - area: size of the valid data divided by the size of the drive
+        - mean_valid_ratio: mean share of valid pages in a block
+        - zombies: share of blocks whose pages are only partly valid
+
+        If the replay consists of several runs:
+
+        - longest_run_s and mean_run_s
+        - spread_of_runs: longest minus shortest run, divided by the mean
+
+        If latencies were recorded:
+
+        - median_latency_ms and largest_latency_ms: of all requests
+        - peak_latency_ms, peaks_per_thousand and irregularity_of_peaks: about peaks of the latency, which
+          `_latency_results` defines
     """
     counters = content["counters"]
     writes = content["requests"].get("write", {})

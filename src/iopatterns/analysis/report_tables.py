@@ -50,21 +50,25 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
 
     Args:
         summary: Means in MB/s by drive, rw (fio's name of the workload) and bs_bytes, as `statistics.summarise_groups`
-            returns them, and the column iodepth_reached.
-        published: The published values, as `published.load_values` returns them, in MB/s. Its optional column use says
+            returns them. A column iodepth_reached (the largest I/O depth that fio reached) must be added.
+        published: The published values, as `published.load_values` returns them, in MB/s. An optional column use says
             how independent a value is of the simulated drive's model: fitted, built into the model, or independent.
         workloads: The values of rw to include.
 
     Returns:
         A table with a row for each drive, workload and block size. Its data have these columns:
 
-        - drive, rw, bs_bytes, and executions (the number of repetitions)
-        - bandwidth_mean_mb_per_s; bandwidth_low_mb_per_s and bandwidth_high_mb_per_s, the ends of its confidence
-          interval; confidence and interval_method
-        - cv_percent (coefficient of variation) and iodepth_reached
-        - published_<drive>_mb_per_s for each drive with published values
-        - published_mb_per_s, error_percent (of the measured mean) and use: the value published for the row's own drive;
-          missing ("" for use) if there is none
+        - drive, rw and bs_bytes
+        - executions: number of repetitions
+        - bandwidth_mean_mb_per_s
+        - bandwidth_low_mb_per_s and bandwidth_high_mb_per_s: the ends of the confidence interval of the mean
+        - confidence and interval_method: level and method of the interval
+        - cv_percent: coefficient of variation
+        - iodepth_reached
+        - published_mb_per_s: the value published for the drive of the row; missing if there is none
+        - error_percent: error of the measured mean against this value
+        - use: the use of this value; "" if there is none
+        - published_<drive>_mb_per_s for each drive with published values, measured or not
 
     Raises:
         TableError: No drive was measured with one of the workloads.
@@ -201,15 +205,21 @@ def _error_percent(measured: pd.Series, reference: pd.Series) -> pd.Series:
 def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) -> Table:
     """Return the table of some quantities at each level of some factors.
 
-    Published values and errors are printed beside the measured means. Drive, workload and block size are printed if
-    they have several values or are in `by`. Intervals are printed for at most two quantities. The last number of a row
-    is the largest coefficient of variation (CV) of its quantities.
-
     Args:
         measured: A row per cell with means and published values of the quantities, as `Study.comparison` returns it for
-            the same `by` and `of`. All its columns become data of the table.
+            the same `by` and `of`.
         by: The columns of the factors that the experiment varies, such as iodepth.
         of: The names of the quantities, such as ``latency``.
+
+    Returns:
+        A table with the data `measured`. These columns are printed:
+
+        - drive, workload and block size, each if it has several values or is in `by`
+        - the other factors in `by`
+        - for each quantity, the mean; if there are at most two quantities, the confidence interval; and the published
+          value with the error of the mean, if there are published values
+        - the coefficient of variation (CV), the largest of all quantities
+        - how independent the published value is of the simulated drive's model, if known
     """
     first = by[0] if by else "bs_bytes"
     shown = [name for name in ("drive", "rw", "bs_bytes") if name in by or measured[name].nunique() > 1]
@@ -320,7 +330,7 @@ def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:
 def drive_table(drives: pd.DataFrame, number: int | None, measured: Mapping[str, str]) -> Table:
     """Return a table of the drives that a source describes, as the source prints it.
 
-    A last column shows the kind of drive that was measured here in place of each.
+    A last column is added. It shows the kind of drive that was measured in this project in place of the source's drive.
 
     Args:
         drives: The source's drives, as `published.load_source_drives` returns them.
@@ -328,7 +338,8 @@ def drive_table(drives: pd.DataFrame, number: int | None, measured: Mapping[str,
         measured: The kind of each measured drive, by name, such as ``twin`` (a simulated drive) or ``file``.
 
     Returns:
-        A table whose data have the columns of `drives` without table, and measured_as: the kind, or ``not measured``.
+        A table whose data have all columns of `drives` except table, and a column measured_as: the kind, or ``not
+        measured``.
     """
     data = drives[drives["table"] == ("" if number is None else str(number))]
     data = data.drop(columns="table").reset_index(drop=True)
@@ -354,15 +365,21 @@ def scheduler_effect_table(executions: pd.DataFrame, tuned: tuning_steps.TuningR
         value: The column of the bandwidth.
 
     Returns:
-        A table with a row for each drive, workload and scheduler other than CFQ, and a row for each scheduler that a
-        drive did not take. Columns of the data:
+        A table with a row for each drive, workload and scheduler other than CFQ. A scheduler that a drive did not take
+        has one row, without workload. Columns of the data:
 
-        - drive; rw ("" for a scheduler that was not taken); scheduler
+        - drive
+        - rw: fio's name of the workload; "" for a scheduler that was not taken
+        - scheduler
         - block_sizes: number of block sizes
         - smallest_ratio and largest_ratio over all block sizes: mean bandwidth divided by that under CFQ
         - margin: 0.05
-        - verdict: "effect" if there is one at any block size, else "undecided" if the test is undecided at any, else
-          "no effect"; for a scheduler that was not taken the outcome, such as "not applicable"
+        - verdict: one of these texts
+
+            - "effect": the scheduler has an effect at one block size or more
+            - "undecided": there is no such block size, but the test is undecided at one or more
+            - "no effect": the scheduler has no effect at any block size
+            - the outcome, such as "not applicable", for a scheduler that was not taken
     """
     rows: list[tuple[Any, ...]] = []
     for (drive, rw), group in executions.groupby(["drive", "rw"], sort=False) if len(executions) else ():
@@ -468,8 +485,8 @@ def setting_effect_table(
 def refusal_table(tuned: tuning_steps.TuningRecords) -> Table:
     """Return the table of attempts to change settings of drives, with their outcomes.
 
-    Attempts with equal drive, setting, wanted value and outcome are one row. Settings that already had the wanted value
-    are left out, unless all settings had it.
+    Attempts with equal drive, setting, wanted value and outcome are one row. A setting that already had the wanted
+    value was not changed, and has no row. If this holds for all settings, all have rows.
 
     Args:
         tuned: The outcomes of settings, as `collect.tuning_records` returns them.
@@ -477,11 +494,13 @@ def refusal_table(tuned: tuning_steps.TuningRecords) -> Table:
     Returns:
         A table whose data have these columns:
 
-        - drive, setting, wanted
+        - drive, setting and wanted (value)
         - before and after: the values that the drive reported, as text; "" if none
         - changeable: whether the drive's mask of changeable values allows the change; None if it has no mask
-        - exit_status: of the last ``sdparm --set``; missing if it was not run, as when the mask forbids the change
-        - outcome, such as ``changed`` or ``refused``, and reason
+        - exit_status: exit status of the last ``sdparm --set``; missing if that was not run, for example because the
+          mask forbids the change
+        - outcome: such as ``changed`` or ``refused``
+        - reason: reason of the outcome
     """
     names = ["drive", "setting", "wanted", "before", "changeable", "exit_status", "after", "outcome", "reason"]
     rows = {}
@@ -510,9 +529,10 @@ def refusal_table(tuned: tuning_steps.TuningRecords) -> Table:
 
 
 def refusal_reason(tuned: tuning_steps.TuningRecords, drive: str) -> str:
-    """Return outcome and reason, on two lines, of a setting that a drive did not take.
+    """Return why a drive did not take a setting, as two lines: outcome and reason.
 
-    Returns an empty string if the drive took all settings. If it did not take several, the first of them counts.
+    If the drive did not take several settings, the lines are about the first of them. The text is empty if the drive
+    took all settings.
 
     Args:
         tuned: The outcomes of settings, as `collect.tuning_records` returns them.

@@ -229,9 +229,9 @@ class EquivalenceResult(NamedTuple):
 
     Attributes:
         low: Lower end of the ratio's confidence interval; NaN if there is no interval.
-        high: Upper end of this interval; NaN if there is no interval.
-        verdict: ``equivalent`` if the complete interval is within the margin around 1; ``different`` if it is not, and
-            does not contain 1; otherwise ``undecided``. Without an interval the verdict is ``undecided``.
+        high: Upper end of the ratio's confidence interval; NaN if there is no interval.
+        verdict: ``equivalent`` if the complete interval is within the margin around 1. ``different`` if the interval is
+            neither within the margin nor contains 1. ``undecided`` in all other cases, and if there is no interval.
     """
 
     low: float
@@ -290,14 +290,16 @@ def equivalence_of_interval(found: Interval, margin: float) -> EquivalenceResult
 def ratio_verdict(low: float, high: float) -> Literal["slower", "faster", "indistinguishable"]:
     """Return whether a ratio of rates differs from 1, as one of three words.
 
+    Both ends of the interval are first rounded to two decimals, as they are printed, so that the word agrees with the
+    printed numbers.
+
     Args:
         low: Lower end of the ratio's confidence interval.
-        high: Upper end of the interval.
+        high: Upper end of the ratio's confidence interval.
 
     Returns:
-        ``slower`` if the complete interval is below 1, ``faster`` if it is above 1; otherwise, and for NaN,
-        ``indistinguishable``. Both ends are first rounded to two decimals, as they are printed. Otherwise a simulated
-        drive, whose interval may have no width, would be slower with a ratio of 0.9996.
+        ``slower`` if the complete interval is below 1, ``faster`` if the complete interval is above 1. Otherwise, and
+        if the ends are NaN, ``indistinguishable``.
     """
     if round(high, 2) < 1:
         return "slower"

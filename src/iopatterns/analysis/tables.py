@@ -91,12 +91,11 @@ def fixed_decimals(digits: int) -> Callable[[float], str]:
 def shared_decimals(values: Iterable[float]) -> Callable[[float], str]:
     """Return a formatter that gives all numbers of a column the same decimals.
 
-    The number of decimals is the same for all numbers. The smallest number other than 0 gets three significant digits,
-    with at most three decimals. There are no decimals if that number is 100 or more. The function formats NaN as a
-    dash.
+    The smallest number other than 0 determines the decimals. It gets three significant digits, but at most three
+    decimals, and no decimals from 100 on. NaN becomes a dash.
 
     Args:
-        values: All numbers of the column. Signs, zeros and NaN do not count.
+        values: All numbers of the column, compared by absolute value.
     """
     smallest = min((abs(value) for value in values if not pd.isna(value) and value), default=1.0)
     return fixed_decimals(min(3, max(0, 2 - math.floor(math.log10(smallest)))))
@@ -105,7 +104,7 @@ def shared_decimals(values: Iterable[float]) -> Callable[[float], str]:
 def three_digits(value: float) -> str:
     """Return a number as text with three significant digits, NaN as a dash.
 
-    Numbers from 1000 on keep all digits before the decimal point. Numbers below 0.1 have three decimals.
+    There are two exceptions. Numbers from 1000 on are rounded to integers. Numbers below 0.1 have three decimals.
     """
     return shared_decimals([value])(value)
 
@@ -141,14 +140,12 @@ def interval_decimals(digits: int) -> Callable[[float, float], str]:
 
 
 def sort_rows(rows: pd.DataFrame, by: Sequence[str], **orders: Sequence[str]) -> pd.DataFrame:
-    """Return rows sorted by some columns; drives keep the order of the rows.
-
-    Drives are not sorted by name, but in the order in which they first appear.
+    """Return rows sorted by some columns, with drives in order of first appearance.
 
     Args:
         rows: Any table with the column drive.
-        by: The columns to sort by.
-        orders: For a column, all its values in the wanted order. Other columns are sorted by value.
+        by: The columns to sort by. The column drive is sorted by the first appearance of the drives in `rows`.
+        orders: For a column, all its values in the wanted order. Columns without an order are sorted by value.
     """
     places = {"drive": list(dict.fromkeys(rows["drive"])), **orders}
 
@@ -262,8 +259,8 @@ def to_latex(table: Table) -> str:
 def to_typst(table: Table) -> str:
     """Return typst source of a ``table``, to be used with typst's ``include``.
 
-    It has the rules of LaTeX's booktabs. pandas' ``Styler.to_typst`` cannot be used: it has no rules, alignment or
-    spanners (headers above several columns), and does not escape markup.
+    The table has horizontal rules like those of LaTeX's booktabs, alignment, and spanners (headers above several
+    columns).
     """
     columns = table.columns
     align = ", ".join("right" if column.align_right else "left" for column in columns)
