@@ -80,12 +80,14 @@ class CompletedName(click.ParamType[str]):
 def run_program(group: click.Group, program: str, arguments: Sequence[str] | None = None) -> None:
     """Run a command-line program. If a command fails, print one message and exit.
 
-    `errors_reported` describes the exit status.
+    A command fails with a click exception, IoPatternsError or OSError. All other exceptions pass through unchanged.
+
+    The exit status is 2 for wrong usage or configuration, 130 for an interrupt (Ctrl-C), and 1 for other errors.
 
     Args:
         group: The commands of the program.
         program: The name of the program, which begins each error message.
-        arguments: The arguments; by default `sys.argv[1:]`.
+        arguments: The arguments of the program; by default `sys.argv[1:]`.
     """
     with errors_reported(program):
         group.main(arguments, prog_name=program, standalone_mode=False)
@@ -93,9 +95,10 @@ def run_program(group: click.Group, program: str, arguments: Sequence[str] | Non
 
 @contextmanager
 def errors_reported(program: str) -> Iterator[None]:
-    """Turn errors that the user can correct into a message, and exit the process.
+    """Print errors that the user can correct, and exit the process after them.
 
-    These errors are click exceptions, IoPatternsError and OSError. All other exceptions pass through unchanged.
+    These errors are click exceptions, IoPatternsError and OSError, raised in this context. All other exceptions pass
+    through unchanged.
 
     The exit status is 2 for wrong usage or configuration, 130 for an interrupt (Ctrl-C), and 1 for other errors.
 

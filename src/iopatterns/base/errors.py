@@ -6,9 +6,11 @@ from typing import ClassVar
 class IoPatternsError(Exception):
     """An error that the user can correct, such as a mistake in a file.
 
-    ``str(error)`` is the complete message for the user: the file, key or drive, what is wrong, what is valid, and what
-    to do. The code that raises the error does not print it. The command line and the Snakefile print the message and
-    end the process.
+    ``str(error)`` is the complete message for the user. It names the file, key or drive, and says what is wrong, what
+    is valid and what to do.
+
+    The code that raises the error does not print the message. The command line and the Snakefile print it, and end the
+    process.
 
     Attributes:
         exit_status: Exit status of the process: 2 for wrong usage or configuration, 1 for other errors.

@@ -26,18 +26,18 @@ class NoRoomError(IoPatternsError):
 
 
 class UnreadableError(IoPatternsError):
-    """The error raised for a user file that exists and cannot be read.
+    """The error raised for a user file that exists, but cannot be read.
 
-    The message is the reason only, such as "it is a folder". The caller adds the name of the file.
+    The message is only the reason, such as "it is a folder". The code that catches the error adds the name of the file.
     """
 
 
 def read_bounded(path: Path, most_bytes: int) -> bytes:
-    """Return the content of a user file, if it is not larger than a limit.
+    """Return the content of a user file, after checking its size.
 
     Args:
         path: The file.
-        most_bytes: The limit.
+        most_bytes: The largest accepted size of the file.
 
     Raises:
         UnreadableError: The file cannot be read, is not a regular file, or has more than ``most_bytes`` bytes.
@@ -54,13 +54,13 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
 
 
 def open_bounded(path: Path, most_bytes: int) -> io.BufferedReader:
-    """Open a user file in binary mode for reading, if it is not larger than a limit.
+    """Open a user file in binary mode for reading, after checking its size.
 
     Only regular files are opened. Opening a named pipe would block, and opening some devices has side effects.
 
     Args:
         path: The file.
-        most_bytes: The limit.
+        most_bytes: The largest accepted size of the file.
 
     Raises:
         UnreadableError: The file cannot be opened, is not a regular file, or has more than ``most_bytes`` bytes.
@@ -84,11 +84,11 @@ def open_bounded(path: Path, most_bytes: int) -> io.BufferedReader:
 
 
 def read_text_bounded(path: Path, most_bytes: int) -> str:
-    """Return the text of a UTF-8 user file, if it is not larger than a limit.
+    """Return the text of a user file in UTF-8, after checking its size.
 
     Args:
         path: The file.
-        most_bytes: The limit.
+        most_bytes: The largest accepted size of the file.
 
     Raises:
         UnreadableError: The file cannot be read, is not a regular file, has more than ``most_bytes`` bytes, or is not
@@ -109,7 +109,7 @@ def _check_regular(state: os.stat_result, most_bytes: int) -> None:
 
 
 class OutdatedResultError(IoPatternsError):
-    """The error raised for a result file of a different format.
+    """The error raised for a result file that is not in the format of this version.
 
     Usually another version of this package wrote the file.
     """
@@ -117,10 +117,11 @@ class OutdatedResultError(IoPatternsError):
 
 @contextlib.contextmanager
 def outdated_results_reported(file: str) -> Iterator[None]:
-    """Convert errors of code that reads a result file to OutdatedResultError.
+    """Raise OutdatedResultError if code in this context cannot read a result file.
 
-    The converted errors are those that unexpected content causes: AttributeError, KeyError, RecursionError, TypeError
-    and ValueError. The message advises the user to delete the file and to run the workflow.
+    Unexpected content of a result file causes an AttributeError, KeyError, RecursionError, TypeError or ValueError.
+    Each of these errors becomes an OutdatedResultError. Its message advises the user to delete the file and to run the
+    workflow again.
 
     Args:
         file: Name of the result file, for the message.
@@ -155,18 +156,22 @@ def require_room(folder: Path) -> None:
 
 
 def partial_path(path: Path) -> Path:
-    """Return the temporary path under which a file is written: ``.NAME.partial``.
+    """Return the path of the temporary file for a file that is being written.
 
-    It is in the folder of the file, so that the finished file can be renamed.
+    The temporary file is in the same folder as the file. Its name is ``.NAME.partial``, where ``NAME`` is the name of
+    the file.
     """
     return path.with_name(f".{path.name}.partial")
 
 
 def commit_file(temporary: Path, path: Path) -> None:
-    """Flush a finished temporary file to disk, then rename it to ``path``.
+    """Flush a finished temporary file to disk, then rename it.
 
-    The folder is also flushed, so that the new name survives a power failure. Both paths must be in the same file
-    system.
+    The folder is also flushed, so that the new name survives a power failure.
+
+    Args:
+        temporary: The temporary file.
+        path: The new path, in the same file system. An existing file is replaced.
     """
     with open(temporary, "rb") as file:
         os.fsync(file.fileno())
@@ -186,7 +191,7 @@ def write_atomically(path: Path, fill: Callable[[Path], object]) -> None:
 
     Args:
         path: The file. Missing parent folders are created.
-        fill: A function that writes the content to the temporary path, its argument.
+        fill: A function that gets the path of the temporary file, and writes the content to it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = partial_path(path)
@@ -205,7 +210,7 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write a value as a JSON file, atomically (see `write_atomically`).
 
-    `json_text` describes the format.
+    The keys are sorted, and the indentation is two spaces.
     """
     write_text(path, json_text(content))
 

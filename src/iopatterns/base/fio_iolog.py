@@ -35,11 +35,14 @@ class IologAction(NamedTuple):
 def read_iolog_actions(source: InputFile) -> Iterator[IologAction]:
     """Yield the actions in an I/O log of fio, in the order of the lines.
 
-    In version 2, ``wait N`` advances the time to N milliseconds after the start of the log. The manual of fio describes
-    N as a pause instead; its code (``read_iolog_get`` in iolog.c) does not.
+    In version 2, the action ``wait N`` sets the time to N milliseconds after the start of the log. So does the code of
+    fio, although its manual describes N as a pause.
+
+    Args:
+        source: The log.
 
     Raises:
-        IoPatternsError: The file is not an I/O log, or a line is faulty and ``source`` does not skip faulty lines.
+        IoPatternsError: The file is not an I/O log. Or a line is faulty, and ``source`` does not skip faulty lines.
     """
     lines = source.lines()
     _, header = next(lines, (1, ""))

@@ -27,18 +27,22 @@ _MOST_BYTES = 2**20
 class StateError(IoPatternsError):
     """The error raised for a state file that cannot be written, or is not trusted.
 
-    A file is not trusted if another user could have changed it, or if it is not readable as JSON.
+    A file is not trusted if another user could have changed it, or if it cannot be read as JSON.
     """
 
 
 def own_state_folder(name: str) -> Path:
     """Return the path of a folder for state files of this user.
 
-    The folder need not exist. It is in /var/lib/iopatterns for root, and in $XDG_STATE_HOME/iopatterns or
-    ~/.local/state/iopatterns for other users. The environment variable IOPATTERNS_STATE overrides these places.
+    The folder need not exist. It is inside the first of these folders that applies:
+
+    - the folder that the environment variable IOPATTERNS_STATE names
+    - for root, /var/lib/iopatterns
+    - for other users, $XDG_STATE_HOME/iopatterns
+    - without XDG_STATE_HOME, ~/.local/state/iopatterns
 
     Args:
-        name: Name of the folder within this place.
+        name: Name of the folder for state files.
     """
     given = os.environ.get(STATE_VARIABLE)
     if given:
@@ -51,13 +55,15 @@ def own_state_folder(name: str) -> Path:
 
 
 def all_state_folders(name: str) -> list[Path]:
-    """Return the folders of state files of this user and of root.
+    """Return the folders for state files of this user and of root.
 
-    For root, or if the environment variable IOPATTERNS_STATE is set, both are the same, and only one folder is
-    returned. The folders need not exist. All users may list the files in them, but only the owners may read the files.
+    The folders need not exist. Users other than root can list the files in the folder of root, but cannot read the
+    files.
+
+    Only one folder is returned if the user is root, or if the environment variable IOPATTERNS_STATE is set.
 
     Args:
-        name: Name of the folder, see `own_state_folder`.
+        name: Name of the folder, as for `own_state_folder`.
     """
     own = own_state_folder(name)
     return [own] if os.environ.get(STATE_VARIABLE) or os.geteuid() == 0 else [own, _ROOT_FOLDER / name]
@@ -66,12 +72,12 @@ def all_state_folders(name: str) -> list[Path]:
 def read_state(path: Path) -> Any:
     """Return the JSON content of a state file, or None if there is no such file.
 
-    The content is applied with the rights of this user. Files that another user could have changed are therefore
-    refused.
+    A file that another user could have changed is refused, because root may act on its content. A state file must
+    therefore be a regular file with a single hard link, and not a symbolic link. The file and its folder must belong to
+    this user or root, and no other user may have the right to write to them.
 
     Raises:
-        StateError: The file is a symbolic link, has several hard links, is not a regular file, is not JSON or is larger
-            than 1 MiB, or another user can write to it or to its folder.
+        StateError: The file does not meet these conditions, cannot be read, is larger than 1 MiB, or is not JSON.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -17,20 +17,20 @@ _Item = TypeVar("_Item")
 
 @dataclass
 class SkippedLines:
-    """The faulty lines of a file that were skipped.
+    """The number of faulty lines that were skipped in a file, with examples.
 
-    In formats without lines, it counts records or rows.
+    In a format without lines, each record or row counts as a line.
 
     Attributes:
         count: The number of skipped lines.
-        first: The error messages of the first three lines.
+        first: The first three error messages.
     """
 
     count: int = 0
     first: list[str] = field(default_factory=list)
 
     def report(self) -> int:
-        """Print the number of skipped lines, and the messages of the first.
+        """Print the number of skipped lines, and the first three error messages.
 
         Nothing is printed if no line was skipped.
 
@@ -50,7 +50,7 @@ class InputFile:
 
     Attributes:
         path: The file.
-        skipped: Counts the faulty lines, which are then skipped. If it is None, the first faulty line raises an error.
+        skipped: A counter, if faulty lines are counted and skipped. None if the first faulty line raises an error.
         ERROR: The type of the errors. Subclasses may override it.
         MOST_LINE: Lines of this many characters or more are faulty.
     """
@@ -67,7 +67,7 @@ class InputFile:
         Args:
             place: The place in the file, such as ``line 3``.
             why: What is wrong there.
-            count: The number of faulty lines for which this call is made.
+            count: The number of faulty lines, if one call reports several.
 
         Raises:
             IoPatternsError: An error of type `ERROR`, if `skipped` is None.
@@ -109,12 +109,12 @@ class InputFile:
                 yield number, line
 
     def parsed(self, lines: Iterable[tuple[int, str]], parse: Callable[[str], Iterable[_Item]]) -> Iterator[_Item]:
-        """Yield the items that a function returns for each line.
+        """Yield the items that the function ``parse`` returns for each line.
 
         Args:
             lines: Number and text of each line, as yielded by `lines`.
-            parse: Returns any number of items for the text of a line. If it raises ValueError, the line is a fault, and
-                the message of the error is the problem.
+            parse: A function that returns any number of items for the text of a line. If it raises ValueError, the line
+                is a fault, described by the message of the ValueError.
         """
         for number, line in lines:
             try:
@@ -124,12 +124,12 @@ class InputFile:
 
 
 def whole_number(word: str, name: str, what: str = "whole number below 2^62") -> int:
-    """Return the whole number that a word consists of, from 0 to 2^62 - 1.
+    """Convert a word of digits to a whole number below 2^62.
 
     Args:
         word: The word.
-        name: Name of the number, for the message, such as "the offset".
-        what: Description of a valid number, for the message.
+        name: What the number is, for the error message, such as "the offset".
+        what: What a valid number is, for the error message.
 
     Raises:
         ValueError: The word does not consist of digits only, or the number is too large.

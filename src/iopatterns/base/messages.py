@@ -32,8 +32,8 @@ def printable(text: object, most: int = 200) -> str:
 def bounded(text: str) -> str:
     """Return a message with at most 40 lines and about 4,000 characters.
 
-    Long lines are shortened, and control characters are escaped, as by `printable`. If lines are left out, the last
-    line gives their number.
+    A line of more than 1,000 characters loses its middle. Control characters are escaped. If lines are left out, the
+    last line gives their number.
     """
     lines = text.split("\n")
     shown = [printable(line.expandtabs(), _LONGEST_LINE) for line in lines[:_MOST_LINES]]
@@ -80,7 +80,7 @@ note = _LOGGER.debug  # for the log file only, with `notes_to_log_only` of `copi
 
 @contextlib.contextmanager
 def copied_to(path: Path | None, *, notes_to_log_only: bool = False) -> Iterator[None]:
-    """Copy all messages of this context into a new log file.
+    """Copy all messages into a new log file, for as long as this context lasts.
 
     Args:
         path: The log file, which replaces an existing file; None for no copy.

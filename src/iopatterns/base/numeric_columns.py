@@ -11,18 +11,20 @@ from iopatterns.base.input_file import MAX_NUMBER, printable
 def checked_numbers(
     column: Any, name: str, faults: dict[int, str], expected: str, factor: int = 1, *, unknown: int | None = None
 ) -> np.ndarray:
-    """Return a column multiplied by a factor, as int64.
+    """Return the numbers in a column, each multiplied by a factor, as int64.
 
-    Valid numbers are at least 0 and, after the multiplication, below 2^62. Fractions are rounded, or faulty if only
-    whole numbers are expected. Faulty values become 0 in the result, and their rows are added to ``faults``.
+    A valid number is at least 0, and its product is below 2^62. A product with a fraction is rounded. If only whole
+    numbers are expected, such a product is faulty instead. For each faulty row, the result is 0, and a message is added
+    to ``faults``.
 
     Args:
         column: The column (pyarrow.Array).
         name: Name of the column, for messages.
-        faults: A message for each faulty row, by index of the row. The first message of a row is kept.
-        expected: Description of the valid numbers, for messages. Fractions are faulty if it begins with "whole".
+        faults: The messages, by index of the row. A row that already has a message keeps it.
+        expected: Description of a valid number, for messages. If it begins with "whole", only whole numbers are
+            expected.
         factor: The factor.
-        unknown: The number that replaces missing values; None if missing values are faulty.
+        unknown: The number that replaces a missing value; None if a missing value is faulty.
     """
     import pyarrow as pa
 

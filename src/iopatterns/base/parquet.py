@@ -20,8 +20,8 @@ def write_tables(
         path: The file.
         tables: The tables, at least one.
         about: The metadata of the file, as keys and values.
-        dictionary: Names of the columns with few distinct values, which are dictionary-encoded. All other columns must
-            be integers; they are delta-encoded.
+        dictionary: The names of all columns that are not integers, and of integer columns with few distinct values.
+            These columns are dictionary-encoded, and all others are delta-encoded.
     """
     import pyarrow.parquet
 

@@ -38,15 +38,16 @@ _CHUNK = 2**16
 
 @dataclass(frozen=True)
 class SealedTarFormat:
-    """A format of sealed tar files, with the words for its messages.
+    """A format of sealed tar files, such as archives of drives.
+
+    A sealed tar file is an xz-compressed tar file. Its first member (file in the tar file) is a manifest.
 
     Attributes:
         name: The value of ``format`` in the manifest.
         version: The value of ``version`` in the manifest.
-        noun: Noun for a file of this format, such as "archive".
-        command: The command that writes such a file.
-        error: The type of all errors about such files. The functions of this module that take a format raise it where
-            they document IoPatternsError.
+        noun: Noun for a file of this format, for messages, such as "archive".
+        command: The command that writes such a file, for messages.
+        error: The type of the errors about files of this format, a subclass of IoPatternsError.
     """
 
     name: str
@@ -62,7 +63,7 @@ class SealedTarFormat:
 
     @property
     def copy_again(self) -> str:
-        """The advice for a damaged file, such as "Copy the archive again …"."""
+        """The advice to copy a damaged file again, such as "Copy the archive again …"."""
         return f"Copy the {self.noun} again from its origin"
 
 
@@ -70,13 +71,13 @@ class SealedTarFormat:
 
 
 def write_sealed_tar(output: Path, members: Iterable[tuple[str, bytes]]) -> None:
-    """Write a sealed tar file.
+    """Write a sealed tar file: an xz-compressed tar file that begins with a manifest.
 
-    The bytes depend on the members only, not on times or owners.
+    Equal members give equal bytes, whatever the time and the user.
 
     Args:
         output: The file.
-        members: Path and content of each member. The first is the manifest.
+        members: Path and content of each member (file in the tar file). The first member must be the manifest.
 
     Raises:
         ValueError: The path of a member is too long for a tar file. The message names the member.
@@ -136,12 +137,12 @@ class _Stream:
         return b"".join(parts)
 
     def too_large(self, what: str) -> IoPatternsError:
-        """Return the error for a file, or part of a file, that is too large.
+        """Return the error for a file that is too large, or has a part that is too large.
 
-        This package never writes such files, so the message advises against using it.
+        This package never writes such a file. The message therefore advises the user not to use the file.
 
         Args:
-            what: What is too large, for the message, after the name of the file.
+            what: What is too large, for the message. It follows the path of the file there.
         """
         return self._format.error(f"{self._path}: {what}. Nothing was unpacked. Do not use this file.")
 
@@ -157,9 +158,9 @@ class _Stream:
         return content
 
     def at_end(self) -> bool:
-        """Return whether only the padding of the tar format follows.
+        """Read on, and return whether only the padding of the tar format was left.
 
-        If so, the tar stream and the file have been read to their ends.
+        The result is False if any other data follow.
         """
         while part := self.read(_CHUNK):
             if part.strip(b"\0"):
@@ -168,14 +169,14 @@ class _Stream:
 
 
 class SealedTarReader:
-    """A reader of a sealed tar file.
+    """A reader of a sealed tar file, which begins with a manifest.
 
-    Call `manifest` first, then `members`, which reads the members one by one. Each member is checked against the
-    manifest when it is read.
+    Call `manifest` first. Then iterate over `members`, which reads the other members (files in the tar file) one by
+    one. It checks each member against its SHA-256 sum.
 
     Args:
         path: Path of the file, for messages.
-        file: The opened file, see `open_sealed_tar`.
+        file: The opened file, as returned by `open_sealed_tar`.
         format_: The expected format.
     """
 
@@ -188,7 +189,7 @@ class SealedTarReader:
         """Return the decoded manifest, the first member of the file.
 
         Raises:
-            IoPatternsError: The file does not begin with a manifest of this format and version.
+            IoPatternsError: The file does not begin with a manifest of the expected format and version.
         """
         format_ = self._format
         try:
@@ -218,13 +219,15 @@ class SealedTarReader:
         """Return the error for a manifest that lacks a key or has a wrong value.
 
         Args:
-            why: The problem, for the message.
+            why: What is wrong in the manifest, for the message.
         """
         version, reason = self._format.version, messages.printable(why)
         return self._damaged(f"its {MANIFEST_MEMBER} is not valid for version {version} ({reason})")
 
     def escape(self, name: str) -> IoPatternsError:
-        """Return the error for a member whose path leads outside its folder.
+        """Return the error for a member with a path that is not safe to unpack.
+
+        Such a path leads out of the folder in which the file is unpacked, or contains an invalid file name.
 
         Args:
             name: Path of the member.
@@ -240,11 +243,12 @@ class SealedTarReader:
         The file is complete and undamaged only if the iteration ends without an error.
 
         Args:
-            sums: The SHA-256 sum of each member by its path, in the order of the file.
+            sums: The SHA-256 sum of each of these members, by path of the member. The paths are in the order of the
+                members in the file.
 
         Raises:
-            IoPatternsError: A member is missing or differs from the manifest, or data follow the last member. The
-                message names the member.
+            IoPatternsError: A member is missing, is too large, or does not have its path or SHA-256 sum. Or data follow
+                the last member.
         """
         for expected, sum_ in sums.items():
             damage = f"damaged: its member {expected} is not what was packed (SHA-256)"

@@ -40,9 +40,10 @@ def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
 def make_environment_uniform() -> None:
     """Set time zone, locale and PATH of this process and its future children.
 
-    The time zone becomes UTC, the locale C. Variables that change the behaviour of Python or matplotlib, such as
-    PYTHONPATH, are removed. The folder of this Python becomes the first in PATH, so that jobs of a workflow find the
-    commands of this package even if its virtual environment is not activated.
+    - The time zone becomes UTC, and the locale C.
+    - Variables that change the behaviour of Python or matplotlib, such as PYTHONPATH, are removed.
+    - The folder of the running Python becomes the first in PATH. Jobs of a workflow therefore find the commands of this
+      package, even if its virtual environment is not activated.
     """
     uniform = {name: value for name, value in child_environment().items() if name not in _DROPPED_FOR_JOBS}
     for name in os.environ.keys() - uniform.keys():

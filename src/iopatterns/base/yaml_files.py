@@ -26,7 +26,9 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class YamlError(ValueError):
-    """The error raised for text that is not valid YAML, or is not accepted.
+    """The error raised for a YAML text that this package does not accept.
+
+    The text is not valid YAML, or breaks another rule, such as the greatest accepted length.
 
     Attributes:
         line: Line of the problem, from 1; None if it is unknown.
@@ -92,8 +94,9 @@ def line_of(text: str, path: Iterable[str | int]) -> int:
 
     Args:
         text: A text that `parse_yaml` accepts.
-        path: Keys and list indices that lead to the value, from the top level. If there is no such value, the line of
-            the last existing value on this path is returned.
+        path: Keys and list indices that lead from the top level to the value. For example, ``["a", 0]`` leads to the
+            first item of the list under the key ``a``. If the path leads to no value, the line of its last existing
+            part is returned; 1 if no part exists.
     """
     node, line = yaml.compose(text, Loader=_Loader), 1
     for part in path:
@@ -120,10 +123,10 @@ def remove_list_item(text: str, key: str, item: str) -> str:
     Args:
         text: The text.
         key: The top-level key of the list. The list must be in brackets, such as ``[a, b]``.
-        item: The item.
+        item: The item to remove.
 
     Raises:
-        YamlError: There is no list in brackets under the key.
+        YamlError: There is no list in brackets under the key, or the list contains other lists or mappings.
         ValueError: The list does not contain the item.
     """
     start, items = _flow_list(text, key)
@@ -147,11 +150,11 @@ def add_list_item(text: str, key: str, item: str, preceding: Iterable[str]) -> s
         text: The text.
         key: The top-level key of the list. The list must be in brackets, such as ``[a, b]``.
         item: The new item.
-        preceding: The new item is inserted after the last of these items. If the list has none of them, the new item
-            becomes the first.
+        preceding: Items that must come before the new item. The new item is inserted directly after the last of them in
+            the list. If the list contains none of them, the new item becomes the first.
 
     Raises:
-        YamlError: There is no list in brackets under the key.
+        YamlError: There is no list in brackets under the key, or the list contains other lists or mappings.
     """
     start, items = _flow_list(text, key)
     values, wanted = [node.value for node in items], set(preceding)

@@ -189,7 +189,10 @@ class _UnitKeyword:
         self._unit = unit
 
     def validate(self, instance: Any) -> None:
-        """Raise ValueError if a text is not valid. Other types are not checked."""
+        """Raise ValueError if a text is not of the kind, or is below the ``minimum``.
+
+        Values that are not text are not checked.
+        """
         if isinstance(instance, str):
             value = units.canonical_value(instance, self._unit)
             if self._least is not None and value < self._least:

@@ -28,18 +28,18 @@ _ALL_TRACES = "traces"
 class ExperimentConfig(TypedDict):
     """An experiment of a study, as in config/studies.
 
-    ``drives`` and ``fio`` override or extend the same keys of the study.
+    ``drives`` replaces the drives of the study. ``fio`` adds options to the fio options of the study, or replaces them.
 
     Attributes:
-        vary: The levels of each factor (fio option or drive setting) that the experiment varies. Every combination of
-            levels is measured.
+        vary: The levels (values) of each factor that the experiment varies. A factor is a fio option or a drive
+            setting. Every combination of levels is measured.
         description: The purpose of the experiment.
-        drives: The drives that run the experiment.
+        drives: The names of the drives that run the experiment.
         tables: The tables about the experiment that the notebook writes, by file name without suffix.
-        figures: The figures about the experiment, likewise.
-        runtime: The shortest duration that a repetition needs, such as ``2 s``.
-        regions: Number of equal parts of the file, one for each job of fio.
-        twins_only: Whether real drives do not run the experiment.
+        figures: The figures about the experiment that the notebook writes, by file name without suffix.
+        runtime: The shortest time for which fio must measure in each repetition, such as ``2 s``.
+        regions: Number of equal parts of the file. Each job of fio uses one part.
+        twins_only: Whether the experiment is for simulated drives only.
         fio: The fio options that are the same in all cells of the experiment.
         replay: The recorded block trace that is replayed, instead of running fio.
     """
@@ -60,17 +60,18 @@ class StudyConfig(TypedDict):
     """The content of a file in config/studies.
 
     Attributes:
-        title: The title of the source, or of the measurement.
+        title: The title of the publication that the study reproduces; without a publication, the title of the study.
         fio: The fio options common to all experiments.
         experiments: The experiments, by name.
         source: Authors, number or venue, and year of the publication that the study reproduces.
-        drives: The drives of experiments that name none.
+        drives: The names of the drives that run the experiments without a key ``drives``.
         repetitions: Number of repetitions of each cell, instead of the number in config.yaml.
-        tables: The tables about no single experiment that the notebook writes, by file name without suffix.
-        figures: The figures about no single experiment, likewise.
-        iodepth_has_no_effect: Whether an ``iodepth`` above 1 with a synchronous engine is accepted. It is then kept
-            from the command of the source, although it has no effect.
-        levels: Lists of levels by name. ``vary`` of an experiment may give the name instead of a list.
+        tables: The other tables that the notebook writes, which belong to no single experiment. They are given by file
+            name without suffix.
+        figures: The other figures that the notebook writes, which belong to no single experiment. They are given by
+            file name without suffix.
+        iodepth_has_no_effect: Whether an ``iodepth`` above 1 is accepted with a synchronous engine, which ignores it.
+        levels: Lists of levels, by name. An experiment may give this name under ``vary``, instead of a list.
         twins: The simulated drives that the study defines, by name.
         mechanisms: The mechanisms of simulated drives that the ablation of the study switches off, by name.
     """
@@ -91,7 +92,7 @@ class StudyConfig(TypedDict):
 
 @dataclass(frozen=True)
 class PlannedRecording:
-    """A block trace that this run records, before a study replays it.
+    """A block trace that this run records. A study then replays the trace.
 
     Attributes:
         path: The file of the trace.
@@ -112,12 +113,12 @@ class Config:
     Attributes:
         root: The folder of the project.
         drives: The configured drives, by name, in the order of config.yaml.
-        independent_drives: Configured drives that may be measured at the same time, because they share no bus,
-            controller or link.
-        source_drives: Drives that any study in config/studies names, configured or not. All other drives are the user's
-            own.
-        studies: The configured studies, by name, in the order of config.yaml. Each experiment has the key ``drives`` if
-            it or its study names drives.
+        independent_drives: The names of configured drives that may be measured at the same time, because they share no
+            bus, controller or link.
+        source_drives: The names of the drives that a study in config/studies names, even if the study is not
+            configured. All other drives are the user's own.
+        studies: The configured studies, by name, in the order of config.yaml. An experiment without drives has the
+            drives of its study, if the study names any.
         iologs: The I/O logs of fio that the studies replay, by path.
         repetitions: Number of repetitions of each cell, unless its study sets another number.
         runtime_ms: How long fio measures in a repetition, unless the experiment needs longer.
@@ -131,8 +132,10 @@ class Config:
         results: The results folder, relative to ``root``.
         traces: The requests of the user's own traces of system calls, by name.
         live: Whether this run records block traces again, instead of replaying the traces in data/traces.
-        recordings: The new recordings if ``live`` is set, by the path of the trace in data/traces that each replaces.
-        trace_replacements: For an ablation, the trace that is replayed instead of another, by the path of the other.
+        recordings: The block traces that this run records if ``live`` is set. The key is the path of the trace in
+            data/traces that the recording replaces.
+        trace_replacements: The block traces that an ablation replays instead of others. The key is the path of the
+            replaced trace, and the value the path of the replacement.
     """
 
     root: Path
@@ -165,7 +168,7 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
         overrides: Values that replace values of config.yaml (``--config`` and ``--configfile`` of Snakemake).
 
     Raises:
-        ConfigError: A file has mistakes. The message has a line for each mistake of the first such file.
+        ConfigError: A file has a mistake. The message is about the first file with mistakes only.
     """
     main = _config_yaml(root, overrides)
     known = drive_entries.read_drive_entries(root)
@@ -238,7 +241,8 @@ def replayed_traces(conf: Config) -> dict[str, set[str]]:
     """Return the block traces that the experiments of each study replay.
 
     Returns:
-        For each configured study, the set of paths relative to the project. It is empty if the study replays no traces.
+        For each configured study, the set of the paths of its traces, relative to the project. The set is empty if the
+            study replays no traces.
     """
     own = conf.drives.keys() - conf.source_drives
     return {
@@ -272,17 +276,18 @@ def _traces_of(body: ExperimentConfig, named: Iterable[str], own: Iterable[str])
 
 
 def fill_template(text: str, levels: Mapping[str, int | str], drive: str) -> str:
-    """Return a text of the key ``replay`` with its placeholders filled in.
+    """Replace the names in braces in a text of the key ``replay``.
 
-    For example, ``x-{bs}-{drive}`` becomes ``x-4k-intel``.
+    For example, ``x-{bs}-{drive}`` becomes ``x-4k-intel`` if the factor ``bs`` has the level ``4k`` and the drive is
+    ``intel``.
 
     Args:
         text: The text.
-        levels: The level of each varied factor. It replaces the name of the factor in braces.
-        drive: The name that replaces ``{drive}``.
+        levels: The level of each varied factor, by name of the factor.
+        drive: The text that replaces ``{drive}``.
 
     Raises:
-        ValueError: The text refers to a factor that is not varied, or has an invalid syntax.
+        ValueError: A name in braces is neither a varied factor nor ``drive``, or the text has an invalid syntax.
     """
     try:
         return text.format(**{**levels, "drive": drive})
@@ -363,7 +368,7 @@ def _check_traces(file: str, study: StudyConfig, names: Iterable[str]) -> None:
 def experiment_runtime_ms(conf: Config, study: str, experiment: str) -> int:
     """Return how long fio measures in each repetition of an experiment, in ms.
 
-    This is the longer of two durations: the runtime in config.yaml, and the runtime of the experiment if it has one.
+    The result is the runtime in config.yaml, or the runtime of the experiment if that is longer.
     """
     own = conf.studies[study]["experiments"][experiment].get("runtime")
     return conf.runtime_ms if own is None else max(conf.runtime_ms, units.parse_duration_us(own) // 1000)
@@ -379,7 +384,7 @@ def _milliseconds(
 
 
 def results_folder(root: Path) -> str:
-    """Return the results folder of config.yaml, relative to the project.
+    """Return the results folder that config.yaml names, relative to the project.
 
     Without config.yaml, the default folder ``results`` is returned.
 
@@ -392,10 +397,10 @@ def results_folder(root: Path) -> str:
 
 
 def results_folders(root: Path) -> list[Path]:
-    """Return the paths of all folders that may be results folders.
+    """Return the paths of the folders that may be results folders.
 
-    These are the default folder ``results``, and those of its subfolders whose names no run or command uses for other
-    files.
+    The default folder ``results`` is always the first. The others are its subfolders, except those with a name that
+    this package uses for other files, such as ``figures``.
     """
     inside = sorted((root / DEFAULT_RESULTS).glob("*/"))
     return [root / DEFAULT_RESULTS, *(folder for folder in inside if not _is_taken(folder.name))]

@@ -29,8 +29,8 @@ class DriveEntries:
         entries: The entry of each drive, by name. It has the keys and values of config/drives.yaml.
         places: The file and key of each entry, for messages.
         user_drives: The names of the drives in config/drives.yaml.
-        study_drives: The names of the drives that any study names, configured or not. Such a drive runs only in
-            experiments that name it. All other drives run in every experiment.
+        study_drives: The names of the drives that a study names, even if the study is not configured. These drives run
+            only in the experiments that name them.
     """
 
     root: Path

@@ -28,9 +28,11 @@ def study_settings(conf: config.Config, study: str) -> dict[str, Any]:
     The models of its simulated drives are not included.
 
     Returns:
-        The keys are ``repetitions``, ``runtime_ms`` (by experiment), ``file_size_bytes``, ``seed``, ``interval``,
-        ``confidence`` and ``experiments`` (for each experiment, eight hexadecimal digits of the SHA-256 of its options
-        and levels).
+        A dictionary with these keys:
+
+        - ``repetitions``, ``file_size_bytes``, ``seed``, ``interval`` and ``confidence``: one value each
+        - ``runtime_ms``: the runtime of each experiment, by name
+        - ``experiments``: a digest of the fio options and levels of each experiment, by name
     """
     content = conf.studies[study]
     return {
@@ -50,17 +52,17 @@ def _digest(content: config.StudyConfig, body: config.ExperimentConfig) -> str:
 
 
 def setting_differences(found: Mapping[str, Any], default: Mapping[str, Any]) -> list[str]:
-    """Return the names of the values in which two configurations of a study differ.
+    """Return the names of the settings in which two configurations of a study differ.
 
-    Experiments that only one of them has are ignored.
+    An experiment that only one configuration has does not count as a difference.
 
     Args:
         found: A configuration, as returned by `study_settings`.
         default: The configuration to compare with.
 
     Returns:
-        Names for a message, such as ``seed``, ``file_size``, ``runtime`` or ``the levels or options of mix and pause``;
-        empty if the two are equal.
+        Names for a message, such as ``seed``, ``file_size``, ``runtime`` or ``the levels or options of mix and pause``.
+            The list is empty if there is no difference.
     """
     names = []
     for key, value in default.items():
@@ -81,7 +83,7 @@ class Expectations:
 
     Attributes:
         configured: The configuration, as returned by `study_settings`; empty if it is unknown.
-        expected: The expected verdict of each claim and published value, by id, such as ``reproduced``.
+        expected: The expected verdicts, such as ``reproduced``, by id of the claim or published value.
     """
 
     configured: Mapping[str, Any]
@@ -89,15 +91,15 @@ class Expectations:
 
 
 def expectations_path(root: Path, study: str) -> Path:
-    """Return the path of the expected verdicts of a study.
+    """Return the path of the file with the expected verdicts of a study.
 
-    It is ``data/published/STUDY/expectations.yaml`` in the project.
+    The file is ``data/published/STUDY/expectations.yaml`` in the project.
     """
     return root / study_files.PUBLISHED_PLACE.format(study=study) / "expectations.yaml"
 
 
 def load_expectations(root: Path, study: str) -> Expectations | None:
-    """Return the expected verdicts of a study, or None if it has no such file.
+    """Return the expected verdicts of a study, or None if their file does not exist.
 
     Raises:
         ConfigError: The file is malformed.

@@ -17,22 +17,21 @@ LevelKind = Literal["number", "percent", "size", "signed size", "duration", "pat
 
 
 class FactorError(IoPatternsError):
-    """The error raised for the name of an unknown factor.
+    """The error raised for a name that is not the name of a factor.
 
-    Such a name comes from a claim or a published value.
+    Names of factors occur in claims and published values.
     """
 
 
 class FactorRole(Enum):
     """The part of a measurement that a factor belongs to.
 
-    It determines how a level of the factor is applied.
+    The role of a factor determines how its levels are applied.
 
     Attributes:
         DRIVE: The drive that is measured.
-        FIO: An option that fio gets unchanged.
-        OURS: An option that fio does not have in this form. This package replaces it by other fio options or a log to
-            replay.
+        FIO: An option that is passed to fio unchanged.
+        OURS: An option of this package. It is replaced by options of fio, or by a log of requests that fio replays.
         MODE_PAGE: A bit of the caching mode page of a disk.
         LOOK_AHEAD: The read look-ahead of a SATA disk.
         QUEUE: An attribute of the kernel's request queue for the disk, such as the I/O scheduler.
@@ -52,25 +51,27 @@ SETTING_ROLES = frozenset({FactorRole.MODE_PAGE, FactorRole.LOOK_AHEAD, FactorRo
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor that a study can vary: a fio option or a setting of the drive.
+    """A factor that a study can vary: a fio option, a drive setting, or the drive.
 
-    An empty ``hint``, ``label``, ``phrase`` or ``column`` is derived from the other attributes.
+    The values of a factor are called levels. An empty ``hint``, ``label``, ``phrase`` or ``column`` is derived from the
+    other attributes.
 
     Attributes:
         name: The name of the factor, such as ``bs``.
-        role: The part of a measurement that it belongs to.
-        kind: The kind of its levels.
-        choices: The valid levels, if they are a closed set; otherwise empty.
+        role: The part of a measurement that the factor belongs to.
+        kind: The kind of the levels, such as ``size``.
+        choices: The valid levels; empty if they are not a fixed list.
         least: The smallest valid number.
         most: The greatest valid number.
-        tag: The text before a level in the name of a cell, such as ``q`` in ``q32``. Factors whose tag is None are not
-            in the name.
+        tag: The text before a level in the name of a cell, such as ``q`` in ``q32``. None if names of cells do not
+            contain the factor.
         hint: The valid levels in words, for messages.
-        about: An explanation beyond name and hint.
+        about: An explanation of the factor, in addition to ``name`` and ``hint``.
         label: The name of the factor on axes and in tables.
         phrase: A template for a level in sentences, such as ``{} jobs``.
         column: The column of the factor in tables with results.
-        turn: The position of a setting in the order in which settings are applied. Equal positions are ordered by name.
+        turn: A number that orders the settings of a drive. Settings with smaller numbers are applied first, and
+            settings with equal numbers in the order of their names.
         shared: Whether the setting may be changed on a disk that other programs use too. An example is the disk that
             contains the file of a ``file`` drive.
     """
@@ -116,9 +117,9 @@ class Factor:
 
     @property
     def unit(self) -> str | None:
-        """The kind of unit in levels that are written as text, such as ``duration``.
+        """How levels that are written as text are converted, such as ``duration``.
 
-        It is a key of `units.READERS`, or None if levels have no unit.
+        It is a kind that `units.canonical_value` accepts, or None if levels are not converted.
         """
         return self.kind if self.kind in units.READERS else None
 
@@ -379,27 +380,27 @@ _BY_COLUMN = {factor.column: factor for factor in _TABLE}
 
 
 def factor_names(*roles: FactorRole) -> tuple[str, ...]:
-    """Return the names of the factors with one of the given roles.
+    """Return the names of all factors that have one of the given roles.
 
-    They are in the order of the table.
+    The order is the same in every call.
     """
     return tuple(factor.name for factor in _TABLE if factor.role in roles)
 
 
 def find_factor(name: str) -> Factor:
-    """Return the factor with a name.
+    """Return the factor of the given name.
 
     Raises:
-        FactorError: There is no such factor. The message suggests the most similar name.
+        FactorError: There is no such factor. The message suggests a similar name, or lists the valid names.
     """
     return _find(name, FACTORS, "factor")
 
 
 def find_setting(name: str) -> Factor:
-    """Return the factor of a drive setting with a name, such as ``scheduler``.
+    """Return the factor of a drive setting, such as ``scheduler``, by its name.
 
     Raises:
-        FactorError: There is no such setting. The message suggests the most similar name.
+        FactorError: There is no such setting. The message suggests a similar name, or lists the valid names.
     """
     return _find(name, factor_names(*SETTING_ROLES), "setting")
 
@@ -427,20 +428,26 @@ def column_of(name: str) -> str:
 
 
 def in_setting_order(settings: Iterable[str]) -> list[str]:
-    """Return names of drive settings in the order in which they are applied.
+    """Sort names of drive settings in the order in which they are applied.
 
-    The scheduler comes first, because a change of the scheduler changes nr_requests. WCE (the write cache of the disk)
-    comes before write_cache (whether the kernel assumes a write cache), because a change of WCE changes write_cache.
+    A setting that changes another one comes first:
+
+    - ``scheduler`` comes before ``nr_requests``.
+    - ``WCE`` (the write cache of the disk) comes before ``write_cache`` (whether the kernel assumes a write cache).
     """
     return sorted(settings, key=lambda name: (FACTORS[name].turn, name))
 
 
 def factor_definitions() -> dict[str, Any]:
-    """Return definitions about factors for the JSON schemas of config/ (``$defs``).
+    """Return the definitions that the JSON schemas of config/ share about factors.
 
     Returns:
-        A schema for each of these keys: ``options`` and ``settings``, a mapping from names to one level each;
-        ``factors``, a mapping from names of options and settings to lists of levels; ``tune``, a list of settings.
+        A JSON schema for each of these keys:
+
+        - ``options``: a mapping from fio options to one level each
+        - ``settings``: a mapping from drive settings to one level each
+        - ``factors``: a mapping from fio options and drive settings to a list of levels each
+        - ``tune``: a list of drive settings
     """
     options, settings = (
         {name: FACTORS[name].schema() for name in factor_names(*roles)} for roles in (OPTION_ROLES, SETTING_ROLES)
@@ -483,7 +490,7 @@ class LevelScale:
 
     Attributes:
         label: The name of the factor, with the unit, such as ``Block size (KiB)``.
-        texts: The text of each level, in this unit and without it.
+        texts: The text of each level, without the unit.
     """
 
     label: str
@@ -494,8 +501,8 @@ def level_scale(column: str, levels: Iterable[Any]) -> LevelScale:
     """Return levels of a factor as text, in one unit that keeps the numbers short.
 
     Args:
-        column: The column of the factor, which determines its name and unit. The label of an unknown column is made
-            from its name.
+        column: The column of the factor in tables with results. Any other column gets a label from its name, and no
+            unit.
         levels: The levels. Sizes are in bytes, durations in microseconds.
     """
     wanted = list(dict.fromkeys(levels))

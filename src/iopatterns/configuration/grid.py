@@ -40,10 +40,10 @@ class Cell:
     Attributes:
         study: The name of the study.
         drive: The name of the drive.
-        name: The levels, such as ``randread-4k-q32``, followed by the first eight digits of the SHA-256 sum of the
-            specification.
-        specification: Everything that can change what is measured, in canonical units, and nothing else.
-        experiments: The experiments of the study that contain the cell, in the order of the file; at least one.
+        name: The name of the cell. It consists of the levels, such as ``randread-4k-q32``, and eight digits of the
+            SHA-256 sum of the specification.
+        specification: All values that can change the result of the measurement, and no others, in canonical units.
+        experiments: The experiments of the study that contain the cell, in the order of the study file; at least one.
     """
 
     study: str
@@ -62,11 +62,13 @@ def expand_grid(conf: config.Config, study: str) -> Iterator[Cell]:
     """Yield the cells of a study on all configured drives.
 
     Drives are in the order of config.yaml, the cells of a drive in the order of the study file. A cell that several
-    experiments contain is yielded once. An archived drive has the cells of its archive that belong to an experiment of
-    the study.
+    experiments contain is yielded once.
+
+    For an archived drive, the cells come from its archive. Only cells that belong to an experiment of the study are
+    yielded.
 
     Raises:
-        GridError: An experiment lacks a required option, cannot be measured, or has an option without effect; or an
+        GridError: An experiment lacks a required option, cannot be measured, or has an option without effect. Or an
             archive has no suitable cell, or too few repetitions of a cell.
     """
     file = f"{config.STUDIES_FOLDER}/{study}.yaml"
@@ -177,7 +179,7 @@ def _drive_specification(
 def repetitions(conf: config.Config, study: str) -> int:
     """Return the number of repetitions of each cell of a study.
 
-    It is the number in the study file or, if the study has none, in config.yaml.
+    The number is from the study file or, if the study has none, from config.yaml.
     """
     return conf.studies[study].get("repetitions", conf.repetitions)
 
@@ -185,10 +187,10 @@ def repetitions(conf: config.Config, study: str) -> int:
 def drives_of_experiment(conf: config.Config, study: str, experiment: str) -> list[str]:
     """Return the names of the configured drives on which an experiment runs.
 
-    - A drive that any study names runs only in the experiments that name it.
-    - A drive that no study names, such as the user's own, runs in every experiment. Real drives are left out of
-      experiments for simulated drives only.
-    - An archived drive runs in the experiments of the cells in its archive.
+    - If any study names a drive, the drive runs only in the experiments that name it.
+    - If no study names a drive, the drive runs in every experiment. However, a real drive does not run in an experiment
+      that is for simulated drives only.
+    - An archived drive runs only in the experiments that its archive has cells of.
     """
     named = conf.studies[study]["experiments"][experiment].get("drives", ())
     return [
@@ -251,10 +253,12 @@ def _archived(conf: config.Config, study: str, drive: str, entry: kinds.Resolved
 
 
 def repetition_names(count: int) -> list[str]:
-    """Return the names of the raw files of a cell without suffix: ``01``, ``02``, ….
+    """Return the names of the repetitions of a cell: ``01``, ``02``, ….
+
+    The raw file of a repetition has this name, followed by a suffix.
 
     Args:
-        count: Number of repetitions of the cell. Each has one raw file.
+        count: Number of repetitions of the cell.
     """
     return [f"{number:02d}" for number in range(1, count + 1)]
 
@@ -377,7 +381,7 @@ class _Tags:
         self._known: dict[tuple[str, Any], str] = {}
 
     def readable(self, point: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-        """Return the readable part of a name, such as ``randread-4k-q32-j4-mix70``.
+        """Return the readable part of a cell name, such as ``randread-4k-q32-j4-mix70``.
 
         Args:
             point: The fio options of the cell.
@@ -398,13 +402,12 @@ class _Tags:
 
 
 def level_text(option: str, level: Any) -> str:
-    """Return a level of a factor as it is written in names, such as ``4k``.
+    """Return the text of a level in the name of a cell, such as ``4k`` or ``10us``.
 
-    A duration is written as ``10us``. A path is shortened to its file name without suffix. Characters that a name
-    cannot contain become ``_``.
+    A path is shortened to its file name without suffix. Characters that a cell name cannot contain become ``_``.
 
     Args:
-        option: The name of the factor. An unknown factor has no unit.
+        option: The name of the factor. If there is no such factor, the level is written without a unit.
         level: The level in canonical form.
     """
     unit = FACTORS[option].unit if option in FACTORS else None

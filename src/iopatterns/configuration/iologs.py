@@ -84,10 +84,11 @@ class IoLog:
 
     @property
     def rw(self) -> str:
-        """The direction of all requests together, as a value of fio's option ``rw``.
+        """The value of the fio option ``rw`` that describes all requests together.
 
-        It is ``randread`` if there are only reads, ``randrw`` if there are reads and other requests, and otherwise
-        ``randwrite``.
+        - ``randread`` if all requests are reads
+        - ``randrw`` if there are reads and other requests
+        - ``randwrite`` if there are no reads
         """
         actions = {request.action for request in self.requests}
         if actions == {"read"}:
@@ -101,20 +102,20 @@ class IoLog:
 
     @property
     def end_bytes(self) -> int:
-        """The end of the furthest request, in bytes: the size that the drive must have."""
+        """The end of the furthest request, in bytes. The drive must have this size."""
         return max(request.offset_bytes + request.length_bytes for request in self.requests)
 
 
 @dataclass(frozen=True)
 class SyscallLog(IoLog):
-    """The requests of one process of the user's trace of system calls.
+    """The requests of one process, from the user's trace of system calls.
 
-    The offsets of the requests are on a bare drive: the files of the process follow one another there. ``sha256`` is
-    the sum of the requests in the form of an I/O log.
+    The requests go to a drive without a file system. The process had files instead, which are placed one after another
+    on the drive. ``sha256`` is the sum of an I/O log with these requests.
 
     Attributes:
         path: The file of the trace, relative to the project.
-        only: Pattern of the file names. Calls on other files are ignored.
+        only: A pattern. Calls on files with other names are ignored.
         process: The number of the process.
     """
 
@@ -123,9 +124,9 @@ class SyscallLog(IoLog):
     process: int
 
     def planned(self) -> CallTrace:
-        """Return the part of a cell's specification that describes the trace.
+        """Return what the specification of a cell contains about this trace.
 
-        It consists of path, pattern, process and SHA-256 sum.
+        This is the path of the trace, the pattern, the process and the SHA-256 sum.
         """
         return {"path": self.path, "only": self.only, "process": self.process, "sha256": self.sha256}
 
@@ -144,16 +145,16 @@ def is_replay(options: FioOptions) -> bool:
 def replayed_requests(
     specification: Specification, own: IoLog | None, randseed: int, runtime_ms: int
 ) -> Sequence[LogRequest] | None:
-    """Return the requests that a repetition of a cell replays.
+    """Return the requests that a repetition of a cell replays from a log.
 
-    Returns None if the cell has no log, so that fio generates the requests.
+    Returns None if fio generates the requests of the cell.
 
     Args:
         specification: The specification of the cell.
-        own: The log or trace of the user that the cell names; None for all other cells.
+        own: The log or trace of the user that the cell replays; None for all other cells.
         randseed: The seed of the repetition.
-        runtime_ms: The runtime of fio. Requests of ``own`` with later times are left out, because fio would wait for
-            them. With the option ``replay_no_stall``, all are kept.
+        runtime_ms: The runtime of fio. Requests of ``own`` with later times are left out, unless the cell has the fio
+            option ``replay_no_stall``.
     """
     options = specification["fio"]
     if not is_replay(options):
@@ -251,17 +252,18 @@ def count_transfers(requests: Sequence[LogRequest]) -> int:
 
 
 def read_syscall_trace(root: Path, path: str, only: str = "*", process: int | None = None) -> SyscallLog:
-    """Return the requests of one process in a trace of system calls.
+    """Return the requests of one process, from a trace of system calls.
 
-    The offsets of the requests are on a bare drive: the files of the process follow one another there.
+    The requests go to a drive without a file system. The process had files instead, which are placed one after another
+    on the drive.
 
     Args:
         root: The folder of the project.
         path: The trace, relative to ``root``, in any format that `calls.open_trace` reads, such as the output of
             strace.
-        only: Pattern of the file names. Calls on other files are ignored.
-        process: The number of the process; by default the process that transfers most bytes. If several transfer
-            equally many, it is the one with the lowest number.
+        only: A pattern. Calls on files with other names are ignored.
+        process: The number of the process. By default, it is the process that transfers most bytes. If several
+            processes transfer equally many bytes, it is the one with the lowest number.
 
     Raises:
         IologError: The trace cannot be read or replayed. The message names the file and, where it applies, the line.
@@ -335,7 +337,8 @@ def load_iolog(path: Path) -> IoLog:
         path: The file, written by fio or by the user.
 
     Raises:
-        IologError: The file is missing or is not a valid log. The message names the line.
+        IologError: The file is missing or is not a valid log. The message names the file and, where it applies, the
+            line.
     """
     shown = printable(path)
     try:

@@ -97,11 +97,11 @@ DriveEntry = TwinEntry | FileEntry | BlockEntry | ArchiveEntry
 class ResolvedTwin(TwinEntry):
     """The entry of a simulated drive, with the digest of its model.
 
-    The values of ``set`` are text, in the shortest form that model files accept. A change of the digest changes the
-    cells of the drive, which are then measured again.
+    The values of ``set`` are text, in the shortest form that model files accept. If the digest changes, all cells of
+    the drive are measured again.
 
     Attributes:
-        model_digest: SHA-256 of the model with the values of ``set``.
+        model_digest: SHA-256 of the model, after the values of ``set`` have replaced parameters of the model.
     """
 
     model_digest: str
@@ -135,10 +135,10 @@ class DriveKind:
         is_simulated: Whether the drive is simulated. Its requests take virtual time only, and it is in the same state
             before each repetition.
         is_archived: Whether the drive was measured elsewhere. Its raw files are unpacked instead of measured.
-        is_whole_disk: Whether the path is a block device.
-        is_filled: Whether the package always writes the measured part of the drive once, before the first measurement.
-        is_preconditioned: Whether the package does so only if the configuration demands it (``precondition``),
-            optionally until the drive is in a steady state.
+        is_whole_disk: Whether the drive is a block device.
+        is_filled: Whether the measured part of the drive is always written once before the first measurement.
+        is_preconditioned: Whether the measured part of the drive is written before the first measurement if the
+            configuration demands it (``precondition``). It is written once, or until the drive is in a steady state.
     """
 
     name: str
@@ -187,10 +187,10 @@ WHOLE_DISK_KINDS = tuple(name for name, kind in DRIVE_KINDS.items() if kind.is_w
 
 
 def kind_definitions() -> dict[str, Any]:
-    """Return the definition of drive kinds for the schema of config/drives.yaml.
+    """Return the JSON schema of the name of a drive kind, for config/drives.yaml.
 
     Returns:
-        The schema of a name of a kind, under the only key ``kind``.
+        A dictionary with the single key ``kind``. Its value is the schema.
     """
     *first, last = (f"{name} ({kind.hint})" for name, kind in DRIVE_KINDS.items())
     return {"kind": {"enum": list(DRIVE_KINDS), "x-hint": f"{', '.join(first)} or {last}"}}
@@ -215,9 +215,9 @@ def is_archived(entry: DriveEntry) -> "TypeIs[ArchiveEntry]":
 
 
 def is_real(entry: DriveEntry) -> "TypeIs[FileEntry | BlockEntry]":
-    """Return whether an entry describes real hardware: a file or a whole disk.
+    """Return whether an entry describes a real drive: a file or a whole disk.
 
-    It does not if the drive is simulated or archived.
+    Simulated and archived drives are not real drives.
     """
     return kind_of(entry).is_real
 
@@ -230,6 +230,6 @@ def is_whole_disk(entry: DriveEntry) -> "TypeIs[BlockEntry]":
 def host_of(entry: DriveEntry) -> str:
     """Return the name of the host that has a drive.
 
-    It is empty if the entry names no host, and for simulated and archived drives.
+    The name is empty if the entry names no host, and for simulated and archived drives.
     """
     return entry.get("host", "") if is_real(entry) else ""

@@ -73,7 +73,7 @@ def read_published_table(
 def has_published(root: Path, study: str) -> bool:
     """Return whether the folder ``data/published/STUDY`` exists.
 
-    If so, the source of the study has published values, and all files of this folder are required.
+    The folder exists if the source of the study has published values. All files of the folder are then required.
     """
     return (root / PUBLISHED_FOLDER / study).exists()
 

@@ -69,7 +69,7 @@ class GridPoint:
     def replays(self) -> bool:
         """Whether a recorded block trace is replayed, instead of running fio.
 
-        The options then describe the traced program.
+        If so, ``options`` describes the program that was traced.
         """
         return "replay" in self.study["experiments"][self.experiment]
 
@@ -99,15 +99,14 @@ def _place(root: Path, study: str, path: tuple[str | int, ...]) -> str:
 def place_of_option(root: Path, study: str, experiment: str, option: str) -> str:
     """Return file, line and experiment of an option, for messages.
 
-    An example is ``config/studies/x.yaml:12: experiments.mix``. The line is where the option gets its value: under
-    ``vary``, ``fio`` or ``levels`` of the study, or another key of the experiment. If the option is not found, it is
-    the line of the experiment.
+    An example is ``config/studies/x.yaml:12: experiments.mix``. The line is where the study file sets the option. If
+    the study file does not set the option, it is the line of the experiment.
 
     Args:
         root: The folder of the project.
         study: The name of the study.
         experiment: The name of the experiment.
-        option: The fio option, setting or key.
+        option: The fio option, the drive setting, or another key of the experiment.
     """
     file = study_files.GRID.format(study=study)
     path: tuple[str | int, ...] = ("experiments", experiment)
@@ -137,9 +136,13 @@ def place_of_option(root: Path, study: str, experiment: str, option: str) -> str
 
 
 def find_problem(point: GridPoint, conf: config.Config) -> GridProblem | None:
-    """Return the first problem of a combination of levels.
+    """Return the first problem of a combination of levels on a drive.
 
     Returns None if the combination can be measured and all its options have an effect.
+
+    Args:
+        point: The combination.
+        conf: The configuration.
     """
     checks = (_missing, _without_depth, _unsupported, _beyond_sectors, _beyond_file, _bad_pauses, _bad_order, _bad_log)
     problems = itertools.chain.from_iterable(check(point, conf) for check in checks)
@@ -291,7 +294,7 @@ def user_log(options: Mapping[str, Any], conf: config.Config) -> tuple[str, iolo
         conf: The configuration, which contains the logs and traces.
 
     Returns:
-        A name of the log for messages, and the log; None if the workload replays none.
+        A pair: the name of the log or trace for messages, and its requests. None if the workload replays neither.
     """
     if "read_iolog" in options:
         return options["read_iolog"], conf.iologs[options["read_iolog"]]
@@ -320,17 +323,21 @@ class _Code(NamedTuple):
     has_variables: bool
 
     def may_write(self, name: str) -> bool:
-        """Return whether a text constant or an f-string of the code gives the name."""
+        """Return whether a text constant or an f-string of the code can give a name."""
         return name in self.texts or any(pattern.fullmatch(name) for pattern in self.patterns)
 
 
 def output_problems(conf: config.Config, study: str) -> Iterator[str]:
     """Yield a message for each table and figure that the notebook does not write.
 
-    The expected tables and figures are listed in the study under ``tables`` and ``figures``. The notebook is read, not
-    executed. A name counts as written if it is a text constant, or matches an f-string, in the notebook or in the code
-    file of the study. If a variable names any output, the names of experiments, drives, factors and levels also count
-    as written.
+    The expected tables and figures are listed in the study under ``tables`` and ``figures``. The notebook and the code
+    file of the study are read, but not executed.
+
+    A name counts as written in each of these cases:
+
+    - The code contains the name as a text constant.
+    - The code contains an f-string that can give the name.
+    - A variable names any of the outputs, and the name is that of an experiment, drive, factor or level.
 
     A notebook that cannot be read, or that computes names in another way, is not checked.
 

@@ -57,7 +57,7 @@ def study_names(root: Path) -> list[str]:
 def existing_places(root: Path, study: str) -> Iterator[Path]:
     """Yield the existing files, folders and links that belong to a study.
 
-    A folder is yielded itself, without its content. Paths are relative to ``root``, in the order of `PLACES`.
+    The content of a folder is not yielded. Paths are relative to ``root``, always in the same order.
     """
     for place in PLACES:
         for path in sorted(root.glob(place.format(study=study))):
@@ -67,7 +67,7 @@ def existing_places(root: Path, study: str) -> Iterator[Path]:
 def files_of_study(root: Path, study: str) -> list[Path]:
     """Return all files of a study, including those in its folders.
 
-    Paths are relative to ``root``, in the order of `PLACES`. Symbolic links are included, but not followed. Hidden
+    Paths are relative to ``root``, always in the same order. Symbolic links are included, but not followed. Hidden
     files and compiled Python are left out.
     """
     found: list[Path] = []
@@ -79,7 +79,7 @@ def files_of_study(root: Path, study: str) -> list[Path]:
 
 
 def belongs_to_study(path: str, study: str) -> bool:
-    """Return whether a path is a place of a study or inside its folders.
+    """Return whether a path is a file of a study, or inside a folder of the study.
 
     The path need not exist.
 
