@@ -114,9 +114,9 @@ class PointRun:
     Attributes:
         ramp_time_s: Simulated time that passes before the measurement begins, as with fio's ramp_time.
         runtime_s: Simulated time of the measurement.
-        settings: Values of parameters by ``group.name``, as in a model file. They replace values of the model during the
-            fit, and are not part of the fitted model. For example, if the points were measured on a part of the drive,
-            capacity.size is the size of that part.
+        settings: Values of parameters by ``group.name``, as in a model file. They replace values of the model during
+            the fit, and are not part of the fitted model. For example, if the points were measured on a part of the
+            drive, capacity.size is the size of that part.
     """
 
     ramp_time_s: float = 0.0
