@@ -41,14 +41,14 @@ _VALID_FORMATS = (
 
 @dataclass
 class ReadingNotes:
-    """Lines and calls that the reader of a trace skipped.
+    """Numbers of lines and calls that were skipped while a trace was read.
 
     Attributes:
         skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
             line.
-        left_out: Number of reads and writes whose file or offset is unknown, because the trace does not contain the
-            opening of the descriptor. Pipes are an example. The number is known when the trace has been read to its
-            end.
+        left_out: Number of reads and writes that were skipped because their file or offset is unknown. Examples are
+            accesses to pipes, and accesses to files that were opened before the trace began. The number is set when the
+            trace has been read to its end.
     """
 
     skipped: SkippedLines | None = None
@@ -69,15 +69,16 @@ def open_trace(
 
     Args:
         paths: The files.
-        name: Name of the trace; by default the name of the first file without its suffix, or the name that a Parquet
-            file records.
-        notes: Receives the numbers of skipped lines and calls. Without it, a faulty line raises an error.
-        adapter: A class of the user that reads another format, as ``FILE.py:CLASS``; see `adapter.Adapter`.
+        name: Name of the trace. If it is empty, the name that a Parquet file records is used. For other formats, it is
+            the name of the first file without its suffix.
+        notes: Receives the numbers of skipped lines and calls. None to raise an error at the first faulty line.
+        adapter: A class of the user, as ``FILE.py:CLASS``, that reads a format for which this package has no reader
+            (see `adapter.Adapter`). Empty for a format that this package reads.
         only: Shell pattern of file names, such as ``/home/me/*``. Calls on other files are left out.
 
     Raises:
-        CallsError: A file is not a trace. A faulty line raises the error later, in `Trace.pieces`; the message has the
-            file and the line.
+        CallsError: A file is missing or is not a trace, or the adapter cannot be imported. Faulty lines raise this
+            error later, in `Trace.pieces`.
     """
     if not paths:
         raise CallsError("give at least one file of a trace")

@@ -16,9 +16,10 @@ __all__ = ["Adapter", "Event", "load_adapter", "read_with_adapter"]
 
 
 class Adapter:
-    """Base class for readers of other formats: derive from it, and implement `events`.
+    """Base class for readers of trace formats that this package does not know.
 
-    Each file is read by an object of its own. So the object can remember what earlier lines of the file said.
+    Derive a class, and implement `events`. Each file of a trace is read by a separate object of the class, which can
+    store what it needs from earlier lines of its file.
 
     Attributes:
         path: The file.
@@ -30,9 +31,9 @@ class Adapter:
     def events(self, line: str) -> Iterable[Event]:
         """Return the successful system calls in a line, usually one or none.
 
-        An event needs no offset if it follows from earlier calls on the same descriptor, see `Event`. Times are in
-        nanoseconds from any starting point, but all files of a trace must have the same starting point. Within a file,
-        times must not decrease.
+        Leave out the offset of an event if the offset follows from earlier calls on the same descriptor, as for read()
+        and write(). Times are in nanoseconds from any starting point, which must be the same for all files of a trace.
+        Within a file, times must not decrease.
 
         Args:
             line: A line of the file.

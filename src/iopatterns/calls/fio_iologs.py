@@ -38,8 +38,8 @@ def _read_iolog(source: CallTraceFile, process: int) -> Iterator[Call]:
 def is_stand_in_log(source: CallTraceFile) -> bool:
     """Return whether an I/O log of fio was made from a stand-in.
 
-    A stand-in is a synthetic trace that replaces an unpublished trace. The prefix `STAND_IN_FILE_PREFIX` of the first
-    file name in the log marks it.
+    A stand-in is a synthetic trace that replaces an unpublished trace. In a log that was made from a stand-in, the
+    first file name begins with `STAND_IN_FILE_PREFIX`.
     """
     for _, line in source.lines():
         if line.strip() not in IOLOG_HEADERS:

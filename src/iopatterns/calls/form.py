@@ -111,9 +111,11 @@ class Trace:
     def pieces(self) -> Iterator[pd.DataFrame]:
         """Yield the calls as tables of at most `PIECE_CALLS` rows.
 
-        The calls of each process are in order. The columns are the fields of `Call`: ``call`` is categorical, ``file``
-        is str, all others are int64. The trace is read again each time the method is called. Memory use does not grow
-        with the length of the trace, except for logs of Darshan.
+        The columns are the fields of `Call`: ``call`` is categorical, ``file`` is str, all others are int64. The calls
+        of each process are in order of time.
+
+        Each call of this method reads the trace from its start. Memory use does not grow with the length of the trace,
+        except for logs of Darshan.
 
         Raises:
             CallsError: The trace is not valid.

@@ -36,8 +36,8 @@ def read_trace_origin(source: CallTraceFile) -> tuple[str, TraceOrigin]:
     """Return the name and the origin of the trace in a Parquet file.
 
     Returns:
-        The name, by default the name of the file without its suffix; and ``recorded``, or ``stand-in`` for a synthetic
-            trace that replaces an unpublished trace.
+        The name and the origin. Without a name in the metadata, the name is the file name without its suffix. The
+            origin is ``recorded``, or ``stand-in`` for a synthetic trace that replaces an unpublished trace.
 
     Raises:
         CallsError: The metadata of the file do not contain the origin.

@@ -24,19 +24,20 @@ class Event(NamedTuple):
         process: Number of the process.
         time_ns: Time at which the call began, from any starting point that all events share.
         call: Name of the call: a key of `CALL_KINDS`, or `FORK`, `EXECUTE`, `EXIT` or `CLOSE_RANGE`.
-        descriptor: The descriptor in the arguments. For iowait, the number that iread or iwrite returned. For
-            close_range, the first descriptor.
-        file: Path of the opened file. For other calls, the file of the descriptor if the trace contains it; otherwise
-            empty.
+        descriptor: Descriptor on which the call acts. For close_range: the first closed descriptor. For iowait: the
+            number that iread or iwrite returned.
+        file: For an open: path of the opened file. For other calls: path of the descriptor's file if the line of the
+            trace contains the path, otherwise empty.
         size_bytes: Number of bytes read or written.
-        offset_bytes: Offset of a read or write, None if the call has none; distance of a seek from ``whence``; or new
-            size of a truncated file.
-        result: New descriptor (open, dup), new position (seek), number of an iread or iwrite, child of a fork, or last
-            descriptor of a close_range; `UNKNOWN` for a seek whose new position is not in the trace.
-        whence: From where a seek counts: SEEK_SET, SEEK_CUR or SEEK_END.
-        duration_ns: Duration of the call; `UNKNOWN` if it was not recorded.
-        flags: O_APPEND, O_TRUNC and O_CLOEXEC of an open; O_CLOEXEC of a dup; CLONE_FILES of a fork whose child shares
-            the descriptors.
+        offset_bytes: For a read or write: the offset in the arguments, or None for a call without this argument, such
+            as read(). For a seek: distance from ``whence``. For a truncation: new size of the file.
+        result: For an open or dup: new descriptor. For a seek: new position, or `UNKNOWN` if the trace does not contain
+            the position. For an iread or iwrite: number of the request. For a fork: number of the child process. For a
+            close_range: the last closed descriptor.
+        whence: Point from which a seek counts: SEEK_SET, SEEK_CUR or SEEK_END.
+        duration_ns: Duration of the call; `UNKNOWN` if the duration was not recorded.
+        flags: For an open: O_APPEND, O_TRUNC and O_CLOEXEC, if set. For a dup: O_CLOEXEC, if set. For a fork:
+            CLONE_FILES, if the child shares the descriptors of its parent.
     """
 
     process: int
@@ -73,11 +74,11 @@ class _Descriptor(NamedTuple):
 
 
 class PositionTracker:
-    """Table of the descriptors of all processes, and of the positions in their files.
+    """Tracker of the open files of all processes, and of the position in each open file.
 
     Attributes:
-        left_out: Number of reads and writes whose file or offset is unknown. Their descriptors were opened before the
-            trace began, or are pipes, sockets or terminals.
+        left_out: Number of reads and writes whose file or offset is unknown. For example, their descriptor was opened
+            before the trace began, or belongs to a pipe or socket.
     """
 
     def __init__(self) -> None:

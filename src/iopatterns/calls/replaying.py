@@ -44,10 +44,10 @@ class WrittenIologs:
 
     Attributes:
         logs: Path of each log, by the number of its process.
-        sizes_bytes: Size that each file must have before the replay, by its name in the logs. It covers the data that a
-            process reads without having written them. A size of 0 means that the file need not exist. For a bare drive,
-            the only entry is the size of the accessed part.
-        names: Name that each file of the trace has in the logs, by its path in the trace.
+        sizes_bytes: Size that each file must have before the replay, by the name of the file in the logs. The size
+            covers all data that a process reads before it writes them; 0 if there are no such data. For a replay on a
+            bare drive, the only entry is the size of the accessed part of the drive.
+        names: Name of each file in the logs, by the path of the file in the trace.
     """
 
     logs: Mapping[int, Path]
@@ -75,9 +75,10 @@ def to_iologs(
         trace: The trace.
         folder: Folder for the logs, which are named ``TRACE.PROCESS.log``.
         processes: Numbers of the processes to replay; None for all.
-        within: Prefix of the file names in the logs, such as ``/mnt/``. All files are in one folder.
-        timed: True for logs of version 3, with which fio waits for the times of the trace. False for version 2, with
-            which each request follows the previous one at once.
+        within: Prefix of all file names in the logs, such as ``/mnt/``. After the prefix, the names contain no
+            slash.
+        timed: True to let fio wait for the time of each request in the trace (logs of version 3). False to let fio
+            submit the requests one after another without waiting for these times (logs of version 2).
 
     Raises:
         CallsError: A process is not in the trace or makes no reads and writes, or fio cannot read a path.
@@ -103,8 +104,9 @@ def to_drive_iologs(
 ) -> WrittenIologs:
     """Write an I/O log for each process, for a replay on a bare drive.
 
-    The accessed parts of the files follow one another on the drive, in the order in which the trace first accesses the
-    files. Requests are extended to multiples of 4 KiB, like the pages of a file system.
+    Each file takes up a part of the drive, from the start of the file to the last accessed byte. The parts follow one
+    another in the order in which the trace first reads or writes the files. The requests are extended to begin and end
+    at multiples of 4 KiB, like the pages of a file system.
 
     Args:
         trace: The trace.
@@ -133,16 +135,16 @@ def write_replay_folder(
 ) -> Path:
     """Write all files that fio needs to replay a trace; return the job file's path.
 
-    The job file is ``replay.fio``; the I/O logs are in the subfolder ``logs``. Unless the replay is on a bare drive,
-    the subfolder ``files`` has the accessed files, with the sizes that they must have before the replay.
+    The job file is ``replay.fio``. The I/O logs are in the subfolder ``logs``. For a replay on files, the subfolder
+    ``files`` has these files, with the sizes that they must have before the replay.
 
     Args:
         trace: The trace.
         folder: The folder, which must be empty or missing.
         processes: Numbers of the processes to replay; None for all.
         timed: Whether fio waits for the times of the trace, see `to_iologs`.
-        drive: Whether to replay on a bare drive instead of files. Its path is in the environment variable TWIN_DRIVE
-            when fio runs, as `twin run` sets it.
+        drive: Whether to replay on a bare drive instead of files. fio takes the path of the drive from the environment
+            variable TWIN_DRIVE, which `twin run` sets.
 
     Raises:
         CallsError: The folder is not empty, or the trace cannot be replayed.
@@ -308,7 +310,7 @@ class _Ranges:
         self._ends: list[int] = []
 
     def add(self, begin: int, end: int) -> None:
-        """Add the range from ``begin`` to ``end``, exclusive."""
+        """Add the range that begins at ``begin`` and ends just before ``end``."""
         first = bisect.bisect_left(self._ends, begin)
         last = bisect.bisect_right(self._begins, end)
         if first < last:
@@ -316,7 +318,7 @@ class _Ranges:
         self._begins[first:last], self._ends[first:last] = [begin], [end]
 
     def cover(self, begin: int, end: int) -> bool:
-        """Return whether the ranges cover the range from ``begin`` to ``end``, exclusive."""
+        """Return whether the ranges cover all bytes from ``begin`` to ``end`` - 1."""
         at = bisect.bisect_right(self._begins, begin) - 1
         return at >= 0 and self._ends[at] >= end
 

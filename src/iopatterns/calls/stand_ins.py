@@ -122,8 +122,12 @@ STAND_IN_NAMES = tuple(STAND_IN_PARAMETERS)
 def parameters_table() -> pd.DataFrame:
     """Return the parameters of all stand-ins (synthetic traces) as a table.
 
-    The columns are workload (name of the stand-in), parameter, value, basis (``stated`` in the paper of Park and Shen
-    2009, or ``assumed``) and why (place in the paper, or reason of the assumption).
+    Columns:
+
+    - ``workload``: name of the stand-in.
+    - ``parameter`` and ``value``.
+    - ``basis``: ``stated`` if the paper by Park and Shen (2009) states the value; ``assumed`` otherwise.
+    - ``why``: place in the paper, or reason of the assumption.
     """
     rows = [
         (workload, name, each.value, each.basis, each.why)
@@ -192,7 +196,7 @@ class _Chance:
         self._random = random.Random(int.from_bytes(digest[:8], "big")).random
 
     def below(self, bound: int) -> int:
-        """Return a random integer from 0 to ``bound``, exclusive."""
+        """Return a random integer from 0 to ``bound`` - 1."""
         return int(self._random() * bound)
 
     def happens(self, share: float) -> bool:
@@ -204,13 +208,13 @@ class _Chance:
         return [item for _, _, item in sorted((self._random(), number, item) for number, item in enumerate(items))]
 
     def size_bytes(self, label_kb: int) -> int:
-        """Return a random size from a bucket of sizes.
+        """Return a random size from a bucket (range of sizes).
 
-        The bucket has the sizes above half of its label, up to and including the label. The first bucket, with the
-        label 1, begins at 1 byte.
+        For example, bucket 8 has the sizes above 4 KB, up to and including 8 KB. Bucket 1 has the sizes from 1 byte to
+        1 KB.
 
         Args:
-            label_kb: Label of the bucket: its largest size in KB of 1024 bytes.
+            label_kb: Label of the bucket: the largest size in the bucket, in KB of 1024 bytes.
         """
         above = 0 if label_kb == 1 else label_kb * _KB // 2
         return above + 1 + self.below(label_kb * _KB - above)

@@ -220,13 +220,14 @@ class _Processes:
     seen: set[int] = field(default_factory=set)
 
     def add(self, process: int, time_ns: int) -> Iterator[Event]:
-        """Add a process; yield the fork that created the process, if it is not known.
+        """Add a process; yield its fork if strace has not yet printed the fork's result.
 
-        A fork is yielded only for a process that appears before strace has printed the end of the fork.
+        A new process can appear in the output before strace prints the end of the fork that created the process. Then
+        the unfinished fork is yielded as an event. Otherwise nothing is yielded.
 
         Args:
-            process: Number of the process. If it has appeared before, nothing happens.
-            time_ns: Time of its first line.
+            process: Number of the process. Nothing happens if the process has appeared before.
+            time_ns: Time of the first line of the process, which becomes the time of the fork.
         """
         if process in self.seen:
             return
@@ -238,7 +239,10 @@ class _Processes:
 
 
 def is_strace_line(line: str) -> bool:
-    """Return whether a line may be output of strace, whatever its format of times."""
+    """Return whether a line may be output of strace.
+
+    Lines with times in a format that `read_strace` rejects count, too.
+    """
     return bool(_LINE.match(line) or _NOTICE.match(line) or _OTHER_TIMES.match(line))
 
 
@@ -246,8 +250,11 @@ def read_strace(sources: Sequence[CallTraceFile]) -> Iterator[Event]:
     """Yield the events in the output of strace in order of time.
 
     The output is one file of ``strace -f -ttt -T``, or several files of ``strace -ff -ttt -T``. Times count from the
-    epoch. The number of the process is in the line. If not, it is the suffix of the file name, which ``-ff`` adds, or 0
-    without such a suffix.
+    epoch. The number of the process comes from the first of these that exists:
+
+    1. The number at the start of the line (``-f``).
+    2. The suffix of the file name (``-ff``).
+    3. The number 0.
 
     Args:
         sources: The files.

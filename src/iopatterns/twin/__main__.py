@@ -8,8 +8,6 @@ def main() -> None:
 
     The exit status is 0 on success, 2 for wrong usage or an invalid model, and 1 for other failures. `twin run` and
     `twin linux` exit with the status of the program that they run.
-
-    `twin run` is called directly, without loading the other commands, so that it starts fast.
     """
     if len(sys.argv) > 1 and sys.argv[1] == "run":
         from iopatterns.twin.running import main as run_main

@@ -57,8 +57,8 @@ def table_writer(path: Path, schema: "pyarrow.Schema") -> AbstractContextManager
 def counter_variables(path: str, interval: str | None, interval_bytes: str | None) -> dict[str, str]:
     """Return the environment variables that say when to record the counters.
 
-    The preload library, which connects a program to its simulated drive, reads these variables. It records all counters
-    each time an interval has passed, and each time a number of bytes has been written.
+    The preload library, which connects a program to its simulated drive, reads these variables. The library records all
+    counters in two cases: when ``interval`` has passed, and when ``interval_bytes`` have been written.
 
     Args:
         path: File for the table of counters. Only its ending is checked here.
@@ -83,13 +83,19 @@ def counter_variables(path: str, interval: str | None, interval_bytes: str | Non
 def convert_counters(binary: Path, path: Path) -> None:
     """Convert the recorded counters of a simulated drive to Parquet or CSV.
 
-    Memory use does not grow with the number of records. The columns of the table:
+    The columns of the table:
 
     - ``time_ns`` (int64): simulated time.
-    - ``series``: what was recorded: the name of a counter, ``queue_depth`` (recorded at each issue and completion of a
-      request), ``erase_count`` (of a flash block) or ``valid_ratio`` (share of a flash block that holds current data).
-    - ``index``: number of the block for ``erase_count`` and ``valid_ratio``; 0 for all other series.
+    - ``series``: name of the recorded quantity, see below.
+    - ``index``: number of the flash block for ``erase_count`` and ``valid_ratio``; 0 for all other series.
     - ``value`` (float64): the recorded value.
+
+    The values of ``series``:
+
+    - ``queue_depth``: outstanding requests, recorded at each issue and completion of a request.
+    - ``erase_count``: number of times that a flash block has been erased.
+    - ``valid_ratio``: share of a flash block that holds current data.
+    - Any other name: the counter of this name.
 
     Args:
         binary: File that the simulated drive has written.

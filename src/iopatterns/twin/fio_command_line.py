@@ -109,9 +109,9 @@ class FioCommandLine:
     """Parsed command line of fio, including its job files.
 
     Attributes:
-        sections: The options by section, in the order in which they were given. The first section has the options
-            before the first ``--name`` of the command line.
-        options: Names of all options that are given.
+        sections: The sections in the order in which they were given. The first section is not a job: it has the options
+            of the command line before the first ``--name``.
+        options: Names of all given options, on the command line and in job files.
         runs_jobs: Whether fio will run jobs; False for options such as ``--version``.
     """
 
@@ -157,10 +157,12 @@ class FioCommandLine:
         return files
 
     def check(self, drive: str, *, keep_data: bool) -> None:
-        """Raise TwinError if a job accesses another file, or is not supported.
+        """Raise TwinError if a job cannot run on the simulated drive.
+
+        Such a job accesses a file other than the drive, or has an option that a simulated drive does not support.
 
         Args:
-            drive: Path of the simulated drive, the only file that jobs may access.
+            drive: Path of the simulated drive.
             keep_data: Whether the drive keeps written data. fio can verify only kept data.
         """
         if not self.runs_jobs:

@@ -50,7 +50,7 @@ _OUTSTANDING_TOLERANCE = 1.1
 
 
 class NoFitError(TwinError):
-    """Error of a fit after which the model is still too far from the measured points.
+    """Error of a fit whose simulated values are still too far from the measured values.
 
     Attributes:
         report: The fitted parameters and the error of each point as text, see `fit_report`.
@@ -114,8 +114,9 @@ class PointRun:
     Attributes:
         ramp_time_s: Simulated time that passes before the measurement begins, as with fio's ramp_time.
         runtime_s: Simulated time of the measurement.
-        settings: Parameters that the drive has during the fit only, by ``group.name``, as in a model file. For example,
-            if the points were measured on a part of the drive, capacity.size is the size of that part.
+        settings: Values of parameters by ``group.name``, as in a model file. They replace values of the model during
+            the fit, and are not part of the fitted model. For example, if the points were measured on a part of the
+            drive, capacity.size is the size of that part.
     """
 
     ramp_time_s: float = 0.0
@@ -128,15 +129,15 @@ _DEFAULT_RUN = PointRun()
 
 @dataclass(frozen=True)
 class FitResult:
-    """Fitted model and its value for each point.
+    """Fitted model, and the simulated value for each point.
 
     Attributes:
         model: The model with the fitted parameters.
         moved: Values of the fitted parameters by ``group.name``.
         points: The points, including held-out points.
         values: The simulated value for each point, in the unit of the point.
-        at_bounds: Fitted parameters that ended at a bound of the search, by ``group.name``, each with the bound in
-            words. Their best value may be outside the searched range.
+        at_bounds: The bound in words, by ``group.name``, for each parameter whose fitted value is at a bound of the
+            search. The best value of such a parameter may be beyond the bound.
         run: The conditions under which the workloads of the points were simulated.
     """
 
@@ -179,14 +180,14 @@ class FitResult:
 def simulate_point(model: models.Model, point: MeasuredPoint, seed: int = 1, run: PointRun = _DEFAULT_RUN) -> float:
     """Simulate the workload of a point; return its rate or mean time per request.
 
-    The number of measured requests is the measured rate times the runtime, but at least a thousand. The requests of the
-    ramp time come before them.
+    The simulation has a fixed number of requests. The first requests are not counted; their number is the measured rate
+    times the ramp time. The number of counted requests is the measured rate times the runtime, but at least a thousand.
 
     Args:
         model: The model of the drive.
         point: The point. Its measured value only determines the number of requests.
         seed: Seed of the offsets and operations, and of the drive's random numbers.
-        run: Ramp time and runtime. Its settings are ignored: the caller applies them to the model.
+        run: Ramp time and runtime. The attribute ``settings`` is ignored: the caller applies the settings to the model.
 
     Returns:
         The simulated value in the unit of the point.
@@ -247,9 +248,9 @@ def fit_model(
 ) -> FitResult:
     """Fit parameters of a model to the points that are not held out.
 
-    The fit minimizes the sum of squared logarithms of simulated over measured value (scipy.optimize.least_squares).
-    Each parameter is searched on a logarithmic scale from a tenth of its present value to ten times that value, within
-    its valid range. The result is deterministic.
+    The error of a point is the logarithm of the ratio of the simulated value to the measured value. The fit minimizes
+    the sum of the squared errors with scipy.optimize.least_squares. The bounds of a parameter are a tenth of its
+    initial value and ten times that value, within its valid range. The same arguments always give the same result.
 
     Args:
         model: The model, with the values at which the search begins.
@@ -258,7 +259,8 @@ def fit_model(
         run: The conditions under which the workloads of the points are simulated.
 
     Raises:
-        TwinError: A parameter does not exist or is not a positive number, or there are fewer points than parameters.
+        TwinError: A parameter does not exist or its initial value is not a number above 0, or the points that are not
+            held out are fewer than the parameters.
     """
     measured = model.with_values(run.settings, "--set")
     start, lower, upper = _bounds(model, move)
@@ -367,12 +369,12 @@ def read_points(path: Path) -> list[MeasuredPoint]:
     - quantity: ``read iops`` or ``write iops`` if the value counts one direction of a mixed workload.
     - use: ``fit`` (the default), or ``predict`` for a held-out point.
 
-    Any other file is read as fio's output. There, the reads and the writes of each section of the job file are a point
-    each: the total IOPS of all jobs of the section.
+    A file without the ending ``.csv`` is read as fio's output. Each section of the job file gives up to two points: one
+    for its reads and one for its writes. The value of a point is the total IOPS of all jobs of the section.
 
     Raises:
-        TwinError: The file cannot be read, or a point cannot be simulated. The message has the file and the line or
-            job.
+        TwinError: The file cannot be read, or a point cannot be simulated. The message names the file, and the line of
+            the table or the job of fio.
     """
     return _read_table(path) if path.suffix == ".csv" else _read_fio(path)
 
@@ -585,17 +587,20 @@ def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[
 
 
 def published_points(root: Path, recipe: Mapping[str, Any]) -> list[MeasuredPoint]:
-    """Return the published values that the record of a fit names, as points.
+    """Return the points of a fit that a model file records.
 
-    Values that the record lists as predicted become held-out points.
+    The section ``fit`` of the model file records the fit. These keys of the section determine the points:
+
+    - ``points``: path of a CSV table of published values.
+    - ``fitted``: ids of the rows that become fitted points.
+    - ``predicted``: ids of the rows that become held-out points.
 
     Args:
-        root: Folder to which the paths in a model file are relative.
-        recipe: Section ``fit`` of a model file, with the path of a CSV table of published values (``points``) and the
-            ids of rows in it (``fitted`` and ``predicted``).
+        root: Folder to which the path of the table is relative.
+        recipe: The section ``fit``.
 
     Raises:
-        TwinError: The table does not contain a value, or the value cannot be simulated.
+        TwinError: The table has no row with one of the ids, or a point cannot be simulated.
     """
     path = root / recipe["points"]
     with path.open(encoding="utf-8", newline="") as file:
@@ -613,8 +618,8 @@ def published_points(root: Path, recipe: Mapping[str, Any]) -> list[MeasuredPoin
 def fit_report(fitted: FitResult) -> str:
     """Return the result of a fit as text of several lines.
 
-    The text has the fitted parameters, and for each point the measured value, the simulated value and the error. Fitted
-    and held-out points are separate.
+    The text lists the fitted parameters, then the fitted points, then the held-out points. The line of a point has the
+    measured value, the simulated value and the relative error.
     """
     lines = ["Fitted parameters:"]
     for name, moved in fitted.moved.items():
@@ -634,19 +639,23 @@ def fit_report(fitted: FitResult) -> str:
 
 
 def recorded_run(recipe: Mapping[str, Any]) -> PointRun:
-    """Return the conditions of a fit that a model file records.
+    """Return the conditions under which a recorded fit simulated its points.
 
     Args:
-        recipe: Section ``fit`` of a model file. Missing keys have the defaults of `PointRun`.
+        recipe: Section ``fit`` of a model file, which records the fit. Missing keys have the defaults of `PointRun`.
     """
     return PointRun(recipe.get("ramp_time_s", 0.0), recipe.get("runtime_s", _RUNTIME_S), recipe.get("set", {}))
 
 
 def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
-    """Return the section ``fit`` of a model file that records a fit.
+    """Return the section ``fit``, with which a model file records a fit.
 
-    The section has the source of the points, the names of the fitted parameters, the error of each point, and all
-    conditions that differ from the defaults.
+    The section has:
+
+    - the source of the points,
+    - the names of the fitted parameters, and the bounds at which fitted parameters ended,
+    - the measured value, the simulated value and the error of each point,
+    - the conditions of the simulation that differ from the defaults of `PointRun`.
 
     Args:
         fitted: The result of the fit.
@@ -685,17 +694,16 @@ def fit_from_files(
 ) -> str:
     """Fit a model to points in files, as `twin fit` does; return the report.
 
-    If neither files nor parameters are given, the fit that the model file records is repeated.
-
     Args:
         model: The model.
         tables: Files with points, see `read_points`.
-        move: Names of the parameters to fit, as ``group.name``.
+        move: Names of the parameters to fit, as ``group.name``. If ``tables`` and ``move`` are both empty, the fit that
+            the model file records is repeated.
         output: File for the fitted model; None to write no file.
         root: Folder to which the paths in the model file are relative.
-        max_error: Largest valid mean of the absolute relative errors of the fitted points.
-        given: Conditions of the simulated workloads (``ramp_time_s``, ``runtime_s``, ``set``), which override the
-            recorded conditions.
+        max_error: Limit for the mean of the absolute relative errors of the fitted points; 0.2 is 20 %.
+        given: Conditions of the simulation by name: ``ramp_time_s``, ``runtime_s`` and ``set`` (the settings of
+            `PointRun`). They override the conditions that the model file records.
 
     Returns:
         The text of `fit_report`.

@@ -121,19 +121,24 @@ def run_in_linux(
 ) -> subprocess.CompletedProcess[Any]:
     """Run a program in a Linux guest; return the completed process.
 
-    Its return code is the status of the command, or 124 if the wall-clock limit is reached, 125 if the guest fails, 126
-    if the command cannot be run, 127 if it does not exist, and 128 + N if signal N ends it.
+    The return code is the status of the command, or:
+
+    - 124: The wall-clock limit is reached.
+    - 125: The guest fails.
+    - 126: The guest cannot run the command.
+    - 127: The guest does not find the command.
+    - 128 + N: Signal N ends the command.
 
     Args:
         model: Name of a model, or path of a model file.
-        command: Program and arguments. ``{drive}`` in them stands for the path of the drive, and ``{folder}`` for the
-            path in the guest of the folder in `LinuxOptions.folder`.
+        command: Program and arguments. ``{drive}`` stands for the path of the drive in the guest, and ``{folder}`` for
+            the path at which the guest has the folder `LinuxOptions.folder`.
         options: Options of the run; None for the default values.
         **streams: Arguments of `subprocess.Popen`, such as stdout and stderr.
 
     Raises:
         TwinError: An argument is not valid, or the kernel or a program is not installed.
-        CommandError: The command does not exist.
+        CommandError: The command does not exist on this host or is not executable, so that no guest is started.
     """
     options = options or LinuxOptions()
     plan = _plan(model, command, options)

@@ -53,19 +53,21 @@ class Model:
         description: Description of the drive for people.
         kind: ``ssd`` or ``hard_disk``.
         identity: What the drive reports about itself in SCSI commands, such as vendor and serial number.
-        values: Each parameter by ``group.name``: times in nanoseconds, sizes in bytes, rates in bytes per second and
-            counts as int, ratios as float, switches as bool, choices as str.
-        sources: Origin of each value by ``group.name`` or ``mode_page.FIELD``: its provenance (``datasheet``,
-            ``fitted`` or ``assumed``), and its source in words.
-        mode_page: Fields of the SCSI mode page that controls the drive's caches, by sdparm's acronym, such as ``WCE``:
-            initial value, and what a program can do with the field. ``changeable``: the program can change it.
-            ``fixed``: the drive reports that it cannot be changed. ``refused``: the drive reports that it can be
-            changed, but rejects changes. ``ignored``: the drive accepts changes without effect.
+        values: Value of each parameter by ``group.name``. An int is a time in nanoseconds, a size in bytes, a rate in
+            bytes per second, or a count. A float is a ratio, a bool is a switch, and a str is a choice.
+        sources: Origin of each value, by ``group.name`` for a parameter and by ``mode_page.FIELD`` for a field of the
+            mode page. An origin is a pair: the provenance (``datasheet``, ``fitted`` or ``assumed``), and the source in
+            words.
+        mode_page: Fields of the SCSI mode page that controls the drive's caches. The keys are sdparm's acronyms, such
+            as ``WCE``. Each value is a pair: the initial value of the field, and how the drive treats a change of the
+            field. ``changeable``: the change has effect. ``fixed``: the drive reports that the field cannot be changed.
+            ``refused``: the drive reports that the field can be changed, but rejects the change. ``ignored``: the
+            drive accepts the change, which has no effect.
         savable: Whether the drive can save its mode page, so that the settings survive a power cycle.
-        fit: The section ``fit`` of the file, which records how parameters were fitted to measured points; empty if none
-            were.
-        chosen_for: Published claims and values, as ``study/id``, that were in view when the value of a parameter was
-            chosen. The keys are as in ``sources``; all other parameters are missing.
+        fit: The section ``fit`` of the file, which records how parameters were fitted to measured points; empty if no
+            fit is recorded.
+        chosen_for: The published statements for which a value was chosen, as ``study/id``. The keys are those of
+            ``sources``; a value that was not chosen for a statement has no key.
     """
 
     name: str
@@ -87,7 +89,7 @@ class Model:
 
     @property
     def text(self) -> str:
-        """Model in the form that the simulated drive reads: lines of ``key value``."""
+        """Model as the simulated drive reads it: lines of the form ``key value``."""
         lines = [f"kind {self.kind}"]
         lines += [f"identity.{key} {self.identity[key]}" for key in sorted(self.identity)]
         lines += [f"{name} {int(value) if isinstance(value, bool) else value}" for name, value in self.values.items()]
@@ -278,10 +280,10 @@ def _parse_number(unit: str, value: Any, problem: str) -> int:
 
 
 def format_number(unit: str, value: float) -> str:
-    """Return a number with the largest unit that suits it: ``72 us`` for 72000 ns.
+    """Return a number with the largest suitable unit, such as ``72 us`` for 72000 ns.
 
-    The text is exact. A unit suits if the number is then at least 1 and has at most eight characters and six decimals.
-    Counts have no unit.
+    In a suitable unit the number is at least 1, and has at most eight characters and six decimals. The number is never
+    rounded. If no unit is suitable, the smallest unit is used. Counts have no unit.
 
     Args:
         unit: Unit of the value: ``ns``, ``bytes``, ``bytes/s`` or ``count``.
@@ -590,7 +592,7 @@ def write_fitted_model(
 ) -> None:
     """Write a copy of a model file with fitted parameters and a record of the fit.
 
-    Comments and the order of the original file are kept.
+    The comments and the order of the model file are kept.
 
     Args:
         model: The model whose file is copied.
@@ -600,7 +602,7 @@ def write_fitted_model(
         fit: The new section ``fit`` of the file, as `fitting.fit_record` returns it.
 
     Raises:
-        TwinError: The original file does not have a fitted parameter on a line of its own.
+        TwinError: In the model file, the entry of a fitted parameter is not on a single line.
     """
     text = re.split(r"^fit:", model.path.read_text(encoding="utf-8"), maxsplit=1, flags=re.MULTILINE)[0]
     lines = text.rstrip().splitlines()
@@ -640,13 +642,14 @@ def _replace_line(lines: list[str], model: Model, name: str, value: str, source:
 
 
 def parameter_rows(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
-    """Return the parameters of a model as rows of text for people.
+    """Return the parameters and the mode page of a model as rows of text for people.
 
-    The fields of the mode page, which holds the drive's cache settings, follow the parameters.
+    The mode page has the drive's cache settings. Its fields follow the parameters.
 
     Returns:
-        For each parameter: name (``group.name``), value, provenance (``datasheet``, ``fitted`` or ``assumed``), source
-            and meaning. The source includes the published statements that the value was chosen for, if any.
+        A row for each parameter (``group.name``) and each field (``mode_page.FIELD``): name, value, provenance
+            (``datasheet``, ``fitted`` or ``assumed``), source and meaning. If the value was chosen for published
+            statements, the source names the statements.
     """
 
     def origin(name: str) -> tuple[str, str]:

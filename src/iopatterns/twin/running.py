@@ -282,8 +282,8 @@ def _is_current(text_file: str, source_file: str, source: bytes) -> bool:
 def command_on_drive(command: "Sequence[str]", environment: "Mapping[str, str]") -> list[str]:
     """Return a command that uses a simulated drive.
 
-    ``{drive}`` in its words is replaced with the path of the drive. If the program is fio, its options and job files
-    are checked, and the options that virtual time requires are added: ``--thread=1`` and
+    ``{drive}`` in the words of the command is replaced with the path of the drive. For fio, options and job files are
+    checked, and two options that virtual time requires are added if they are not given: ``--thread=1`` and
     ``--clocksource=clock_gettime``.
 
     Args:
@@ -291,7 +291,8 @@ def command_on_drive(command: "Sequence[str]", environment: "Mapping[str, str]")
         environment: The environment that `prepare_environment` returned.
 
     Raises:
-        TwinError: fio would access another file, or use a feature that a simulated drive does not support.
+        TwinError: fio would access a file other than the drive, or use a feature that a simulated drive does not
+            support.
     """
     drive = environment["TWIN_DRIVE"]
     words = [word.replace("{drive}", drive) for word in command]
@@ -373,8 +374,8 @@ def run_on_twin(
         The result of `subprocess.run`. A failure of the program raises an error only with ``check=True``.
 
     Raises:
-        TwinError: The model is not valid, or fio would access another file or use a feature that a simulated drive does
-            not support.
+        TwinError: The model or a setting is not valid. Or fio would access a file other than the drive, or use a
+            feature that a simulated drive does not support.
     """
     import subprocess
 

@@ -34,8 +34,8 @@ def model_file_path(name: str) -> str:
     """Return the path of a model file, whether or not the file exists.
 
     Args:
-        name: Name of a model in `models_folder`, in any case; or a path, which contains a slash or ends in .yaml and is
-            returned unchanged.
+        name: Name of a model in `models_folder`, in upper or lower case; or a path, which is returned unchanged. A text
+            with a slash, or with the ending .yaml, is a path.
     """
     if "/" in name or name.endswith(".yaml"):
         return name

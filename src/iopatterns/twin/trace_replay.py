@@ -26,9 +26,9 @@ class ReplayResult:
     """Result of replaying a block trace on a simulated drive.
 
     Attributes:
-        latencies: A row for each request, in order of completion. Columns: ``request`` (position in the trace, from 0),
-            ``issue_ns`` (simulated time of the issue) and ``latency_ns`` (time from the issue until the caller has the
-            result).
+        latencies: A row for each request, in order of completion. The column ``request`` is the position of the request
+            in the trace, from 0. ``issue_ns`` is the simulated time at which the request was issued. ``latency_ns`` is
+            the time from the issue until the submitting thread has the result.
         counters: Final values of the drive's counters by name, such as ``write_bytes`` and ``block_erases``.
         duration_ns: Simulated time from 0 to the last completion.
     """
@@ -52,7 +52,7 @@ class ReplayResult:
 class LatencyHistogram:
     """Histogram of latencies that uses constant memory.
 
-    It has 256 bins for each doubling of the latency. So the error of a quantile is at most 0.4 %.
+    The relative error of a quantile is at most 0.4 %.
     """
 
     _BINS_PER_OCTAVE = 256
@@ -153,7 +153,7 @@ def replay_to_files(
 ) -> tuple[dict[str, float], dict[str, int]]:
     """Replay a block trace of any length on a new simulated drive.
 
-    The latencies are written to a file as they become known, so that memory use does not grow with the trace.
+    Memory use does not grow with the length of the trace.
 
     Args:
         model: The model of the drive.
@@ -240,18 +240,16 @@ class ReplaySession:
     def run(self, pieces: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """Submit the requests of a trace; yield the latencies of completed requests.
 
-        After each table of requests, and at the end, one table of latencies is yielded. It may be empty.
-
         Args:
             pieces: Consecutive parts of the trace, as tables with the columns that `traces.read_pieces` describes.
 
         Yields:
-            A row for each request that has completed since the last table, with the columns of
-                `ReplayResult.latencies`.
+            A table after each part of the trace, and one more at the end. The table has a row for each request that has
+                completed since the previous table, with the columns of `ReplayResult.latencies`. It may be empty.
 
         Raises:
-            TwinError: The times of the trace are needed (open loop) but are missing or decrease, or a request is not
-                valid.
+            TwinError: A request is not valid. Or, without a depth (open loop), the arrival times are missing or
+                decrease.
         """
         for piece in pieces:
             if self._open_loop and "arrival_ns" not in piece:

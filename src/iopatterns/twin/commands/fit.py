@@ -43,10 +43,13 @@ def command(  # noqa: PLR0917 - click passes arguments by name
 ) -> None:
     """Fit parameters of MODEL to measured points.
 
-    Without --points and --move the command repeats the fit that the model file records. In fio's JSON output, the reads
-    and the writes of each section of the job file are a point each: the total of all jobs of the section. If the mean
-    error stays above --most-error, the command writes no file and exits with status 1. The values of --set apply during
-    the fit only.
+    If neither --points nor --move is given, the command repeats the fit that is recorded in the model file.
+
+    In fio's JSON output, each section of the job file gives up to two points: one for its reads and one for its writes.
+    The value of a point is the total of all jobs of the section.
+
+    If the mean error of the fitted points is above --most-error, the command writes no file and exits with status 1.
+    The values of --set apply during the fit only.
     """
     from iopatterns.twin import models
     from iopatterns.twin.fitting import MAX_MEAN_ERROR, NoFitError, fit_from_files

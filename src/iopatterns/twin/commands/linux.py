@@ -90,11 +90,11 @@ def command(model: str, command: tuple[str, ...], **options: Any) -> None:
     The drive of the guest, /dev/vda, is the simulated drive MODEL. The guest runs in virtual time.
 
     COMMAND is a program of this host and runs as an ordinary user. The file system of the drive is mounted at
-    /mnt/drive; with --fs none, COMMAND uses the bare drive /dev/vda ({drive}). All other files of the host are
-    read-only, except in the folder of --folder.
+    /mnt/drive. With --fs none there is no file system, and COMMAND uses the bare drive. The text {drive} in COMMAND
+    stands for /dev/vda. The files of the host are read-only, except in the folder of --folder.
 
-    `twin linux` prints the output of COMMAND and exits with its status. The status is 124 if the wall-clock limit is
-    reached and 125 if the guest fails.
+    `twin linux` prints the output of COMMAND, and exits with the status of COMMAND. The status is 124 if the wall-clock
+    limit is reached, and 125 if the guest fails.
     """
     from iopatterns.twin import linux
 

@@ -16,9 +16,13 @@ from iopatterns.twin.commands.arguments import FILE_TYPE, SKIP_BAD_OPTION
 def command(trace: Path, output: Path, issued: bool, skip_bad: bool) -> None:
     """Convert the block trace IN to the Parquet file OUT.
 
-    IN has one of these forms: a CSV file with a header or a Parquet file (columns operation, offset_bytes, size_bytes,
-    and time_ns or time_us), an I/O log of fio, a CSV trace of MSR Cambridge, the text output of blkparse, or the binary
-    records of blktrace. The command prints a summary as JSON.
+    IN is an I/O log of fio, the text output of blkparse, the binary records of blktrace, a CSV trace of MSR Cambridge,
+    a Parquet file, or a CSV file with a header.
+
+    A Parquet file, or a CSV file with a header, needs the columns operation, offset_bytes and size_bytes. The arrival
+    times are in the optional column time_ns or time_us.
+
+    The command prints a summary as JSON.
     """
     from iopatterns.twin import traces
 

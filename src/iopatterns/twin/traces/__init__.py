@@ -34,10 +34,11 @@ class TraceForm:
 
     Attributes:
         name: Name of the format, as recorded in converted files.
-        matches: Takes the first bytes of a file, its first line and its path; returns whether the file has the format.
-        read: Yields the requests of a file as tables, see `read_pieces`.
-        has_issued: Whether the format records requests twice: when they are queued in the kernel, and when they are
-            issued to the drive.
+        matches: Function that returns whether a file has the format. Arguments: the first bytes, the first line and the
+            path of the file.
+        read: Function that yields the requests of a file as tables, with the columns of `read_pieces`.
+        has_issued: Whether the format records both the requests queued in the kernel and the requests issued to the
+            drive.
     """
 
     name: str
@@ -102,14 +103,16 @@ def read_pieces(path: Path, *, skipped: SkippedLines | None = None, issued: bool
     """Yield the requests of a block trace as tables.
 
     Each table has at most `form.PIECE_REQUESTS` rows, so that memory use does not grow with the length of the trace.
-    The content of the file, or its name, determines the format (see `TRACE_FORMS` and docs/traces.md). Columns:
+    The format is determined from the content and the name of the file; docs/traces.md describes the formats. Columns:
 
     - ``operation`` (uint8): a value of `OPERATIONS`, such as 0 for a read and 1 for a write.
     - ``offset_bytes`` and ``size_bytes`` (uint64).
-    - ``arrival_ns`` (int64): time since the first request. The column is missing if the trace has no times.
-    - ``dispatched_ns`` and ``completed_ns`` (int64): when the request was issued to the drive, and when it completed,
-      also since the first request. A column is missing if the format does not record the time. A request without the
-      time has `UNKNOWN_TIME`.
+    - ``arrival_ns`` (int64): time of the request's arrival.
+    - ``dispatched_ns`` (int64): time at which the request was issued to the drive.
+    - ``completed_ns`` (int64): time at which the request completed.
+
+    All times count from the arrival of the first request. A time that is unknown for the whole trace has no column. A
+    time that is unknown for a single request is `UNKNOWN_TIME`.
 
     Args:
         path: The trace file.

@@ -33,7 +33,7 @@ class BlockEvent(NamedTuple):
         device: Major and minor number of the device, such as ``8,0``.
         action: ``Q`` (queued), ``D`` (issued to the drive), ``R`` (returned by the drive to be issued again) or ``C``
             (completed).
-        flushes: Whether the request flushes the drive's cache: before it transfers its data, or without data.
+        flushes: Whether the request flushes the drive's cache. If the request has data, the flush precedes the data.
         operation: Number of the operation, see `form.OPERATIONS`.
         offset_bytes: Offset of the data.
         size_bytes: Size of the data; 0 for a request without data.
@@ -265,9 +265,10 @@ def byte_order(head: bytes) -> str:
 def read_blktrace(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the requests in the binary records of blktrace as tables.
 
-    The columns are those of `traces.read_pieces`. blktrace writes a file ``NAME.blktrace.CPU`` for each CPU. If the
-    source is one of these files, the files of all CPUs are read and merged by time. Any other file, such as the output
-    of ``blkparse -d``, is read alone.
+    The columns are those of `traces.read_pieces`.
+
+    blktrace writes a file ``NAME.blktrace.CPU`` for each CPU. If the source has such a name, the files of all CPUs are
+    read and merged by time. A source with another name, such as the output of ``blkparse -d``, is read alone.
     """
     return _request_tables(source, _binary_events)
 
@@ -275,7 +276,7 @@ def read_blktrace(source: TraceFile) -> Iterator[pd.DataFrame]:
 def is_per_cpu_file(path: Path) -> bool:
     """Return whether a file is named like blktrace's files: ``sda.blktrace.0``.
 
-    The file of an idle CPU is empty, so that only its name shows its format.
+    The file of an idle CPU is empty. Only the name of such a file shows the format.
     """
     return _PER_CPU_FILE.match(path.name) is not None
 

@@ -64,7 +64,7 @@ class TraceFile(input_file.InputFile):
 def request_tables(requests: TraceRequests, times: Iterable[str]) -> Iterator[pd.DataFrame]:
     """Yield requests as tables, with the columns of `traces.read_pieces`.
 
-    Each table has at most `PIECE_REQUESTS` rows. Times become relative to the first arrival.
+    Each table has at most `PIECE_REQUESTS` rows. The times in the tables count from the first arrival.
 
     Args:
         requests: The requests of a trace, in order.
@@ -97,16 +97,17 @@ def empty_requests() -> pd.DataFrame:
 
 
 def subtract_start(piece: dict[str, np.ndarray], start_ns: int | None) -> int:
-    """Make the times in a table relative to the first arrival of the trace.
+    """Subtract the time of a trace's first arrival from all times in a table.
 
-    The arrays are replaced in ``piece``; `UNKNOWN_TIME` stays unchanged.
+    `UNKNOWN_TIME` stays unchanged.
 
     Args:
-        piece: Columns of the table by name.
-        start_ns: The first arrival of the trace; None if this table is the first, so that its first arrival counts.
+        piece: Columns of the table by name. The time columns are replaced with new arrays.
+        start_ns: Time of the first arrival in the trace; None for the first table of the trace, which contains the
+            first arrival.
 
     Returns:
-        The first arrival of the trace.
+        The time of the first arrival in the trace.
     """
     start = int(piece["arrival_ns"][0]) if start_ns is None else start_ns
     for name in TIME_COLUMNS:

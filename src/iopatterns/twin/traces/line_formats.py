@@ -140,8 +140,9 @@ def _number(word: str) -> float:
 def read_msr(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the requests in a block trace of MSR Cambridge as tables.
 
-    These CSV traces are of one disk each. The columns are those of `traces.read_pieces`. The timestamp of a line is the
-    arrival of the request, which completes when its response time has passed. The first line may be a header.
+    The columns are those of `traces.read_pieces`. The source is a CSV file with the requests of one disk, with or
+    without a header. The timestamp of a line is the arrival time of the request. The completion time is the arrival
+    time plus the response time.
     """
     start: int | None = None
     disk: tuple[str, str] | None = None

@@ -117,12 +117,12 @@ def _operations(column: Any, faults: dict[int, str]) -> np.ndarray:
 def read_phases(path: Path) -> dict[str, int]:
     """Return the start of each phase of a trace, in order of time.
 
-    A phase is a named section of a trace that a program went through. The names and starts of the phases are in the
-    metadata of the Parquet file.
+    A phase is a part of the recorded program's run that has a name. The metadata of the Parquet file contain the names
+    and starts of the phases.
 
     Returns:
-        Nanoseconds since the first request, by name of the phase. The last entry is the end of the last phase. The
-            result is empty for a trace without phases.
+        Starts in nanoseconds since the first request, by name of the phase. The last entry is not a phase: its time is
+            the end of the last phase. The result is empty for a trace without phases.
 
     Raises:
         TwinError: The file is not a trace.
