@@ -48,9 +48,9 @@ class Study:
         executions: One row per repetition, as `quantities.read_executions` returns it.
         steps: The tuning steps, as `tuning_steps.read_tuning_records` returns them: what happened to each drive setting
             of each cell.
-        values: The published values, as `published.load_values` returns them, with further columns: one for each factor
-            that the conditions of a value name (numjobs, set_DRA …), and ``use``, the evidence class of
-            `evidence.add_evidence_classes`.
+        values: The published values, as `published.load_values` returns them, with further columns. There is one for
+            each factor that the conditions of a value name, such as ``numjobs``. The column ``use`` has the evidence
+            class of each value, see `evidence.add_evidence_classes`.
         source_drives: The drives of the source, as `published.load_source_drives` returns them.
         confidence: Confidence level of intervals.
         method: Method of intervals: ``t`` or ``bca``, see `statistics.mean_interval`.
@@ -83,7 +83,7 @@ class Study:
             measurements: The measurements, results/measurements/<study>.parquet.
             tuning: The tuning steps, results/measurements/<study>.tuning.json.
             published: The folder of published values and claims, data/published/<study>.
-            twins: The folder of model files, data/twins. They name the values that the models were fitted to.
+            twins: The folder of model files, data/twins. They determine the evidence classes of the published values.
             confidence: Confidence level of intervals.
             method: Method of intervals: ``t`` or ``bca``.
             seed: Seed of the bootstrap.
@@ -121,7 +121,8 @@ class Study:
     def rows(self, *experiments: str) -> pd.DataFrame:
         """Return the repetitions of the named experiments.
 
-        A repetition that belongs to several of them is returned once. The columns are those of `executions`.
+        A repetition that belongs to several of these experiments is returned once. The columns are those of the
+        attribute ``executions``.
         """
         return quantities.select_experiments(self.executions, *experiments)
 
@@ -160,8 +161,8 @@ class Study:
         """Return why a drive was not measured in an experiment, for printing.
 
         Returns:
-            Outcome and reason of the first setting that the drive did not accept, on two lines. If there is no such
-            setting, ``not measured``.
+            Two lines about the first setting that the drive did not accept: the outcome, such as ``refused``, and the
+            reason. If the drive accepted all settings, the text is ``not measured``.
         """
         return report_tables.refusal_reason(self.tuned(experiment), drive) or "not measured"
 
@@ -174,9 +175,13 @@ class Study:
             of: The name of the quantity.
 
         Returns:
-            One row per cell. Columns: drive, rw, bs_bytes and those of ``by``; executions, mean, low, high, cv, method
-            and confidence, as `statistics.summarise_groups` returns them; and iodepth_reached, the largest queue depth
-            that was reached. Means are in the unit of the quantity.
+            One row per cell. The columns are
+
+            - drive, rw, bs_bytes and the columns in ``by``,
+            - executions, mean, low, high, cv, method and confidence, see `statistics.summarise_groups`,
+            - iodepth_reached: the largest queue depth that was reached.
+
+            Means and intervals are in the unit of the quantity.
 
         Raises:
             AnalysisError: A column was not measured, or two cells have the same levels.
@@ -198,11 +203,10 @@ class Study:
         return table.merge(rows.groupby(keys, dropna=False)["iodepth_reached"].max().reset_index())
 
     def ratios(self, experiment: str) -> pd.DataFrame:
-        """Return the ratios of random to sequential bandwidth of an experiment.
+        """Return the ratios of random to sequential bandwidth in an experiment.
 
-        There is a row for each drive and block size, separately for reads and writes.
-
-        `statistics.random_to_sequential_ratios` describes the columns.
+        There is a row for each drive, block size and direction (read or write). For the columns, see
+        `statistics.random_to_sequential_ratios`.
         """
         return random_to_sequential_ratios(
             self.rows(experiment), ["drive", "bs_bytes"], BANDWIDTH_COLUMN, **self._how()
@@ -214,16 +218,16 @@ class Study:
     def published(
         self, experiment: str, drive: str | None = None, rw: Sequence[str] | None = None, of: str = "bandwidth"
     ) -> pd.DataFrame:
-        """Return the published values that an experiment measures.
+        """Return the published values of a quantity that an experiment measures.
 
         Args:
             experiment: The name of the experiment.
-            drive: The only drive to include; all if None.
-            rw: The only workloads to include; all if None.
+            drive: The drive whose values are returned; None for all drives.
+            rw: The workloads whose values are returned; None for all workloads.
             of: The name of the quantity.
 
         Returns:
-            The selected rows of ``values``, with the column ``value`` converted to the unit of the quantity.
+            Rows of the attribute ``values``, with the column ``value`` converted to the unit of the quantity.
         """
         measure = quantities.get_quantity(of)
         wanted = (self.values["experiment"] == experiment) & (self.values["quantity"] == of)
@@ -244,11 +248,14 @@ class Study:
             of: The names of the quantities.
 
         Returns:
-            One sorted row per cell. Columns: study (with the name of the experiment), drive, rw, bs_bytes, those of
-            ``by``, executions, confidence, interval_method, iodepth_reached and use (the evidence class). For each
-            quantity, with <name> for its column in the measurements: <name>_mean, <name>_low, <name>_high,
-            <name>_cv_percent, published_<name> (in the same unit; the first of several values) and error_<name>_percent
-            (missing without a published value, or if zero was published).
+            One row per cell, sorted. The columns about the cell are study (the name of the experiment), drive, rw,
+            bs_bytes, the columns in ``by``, executions, confidence, interval_method, iodepth_reached, and use (the
+            evidence class of the published value). Further columns are about each quantity. With <name> for the
+            quantity's column in the measurements, they are
+
+            - <name>_mean, <name>_low, <name>_high and <name>_cv_percent,
+            - published_<name>: the published value in the unit of the mean; the first if there are several,
+            - error_<name>_percent: the relative error of the mean; missing if no value or zero was published.
 
         Raises:
             AnalysisError: A column was not measured, or two cells have the same levels.
@@ -282,10 +289,15 @@ class Study:
         """Return the numbers that the report prints for every study, for a JSON file.
 
         Returns:
-            A mapping with these keys. ``experiments``: the drives of each experiment. ``drives``: all drives.
-            ``block_sizes``: their labels. ``left_out``, ``doubts`` and ``steady``: what the methods of these names
-            return. ``executions``: smallest and largest number of repetitions of a cell, requested and reached I/O
-            depth, and largest coefficient of variation. ``interval``: confidence in percent, and name of the method.
+            A mapping with these keys:
+
+            - ``experiments``: the names of the drives of each experiment,
+            - ``drives``: the names of all drives,
+            - ``block_sizes``: the labels of all block sizes,
+            - ``left_out``, ``doubts`` and ``steady``: the results of the methods with these names,
+            - ``executions``: the smallest and the largest number of repetitions of a cell, the largest requested and
+              the largest reached I/O depth, and the largest coefficient of variation of a cell's bandwidth,
+            - ``interval``: the confidence level in percent, and the name of the interval method.
         """
         per_cell = self.executions.groupby(["drive", "cell"], sort=False).size()
         cells = summarise_groups(self.executions, ["drive", "cell"], BANDWIDTH_COLUMN)
@@ -323,8 +335,9 @@ class Study:
         """Return in how many cells every repetition was in a steady state.
 
         Returns:
-            A mapping with ``cells``, the number of cells that were steady in every repetition, and ``of``, the number
-            of cells for which this is known, see `measuring.steadiness.is_steady`. None if there is no such cell.
+            A mapping with two keys. ``of`` is the number of cells for which fio reported enough to tell (see
+            `measuring.steadiness.is_steady`). ``cells`` is the number of these cells that were steady in every
+            repetition. None if ``of`` would be 0.
         """
         if "steady" not in self.executions:
             return None
@@ -335,12 +348,12 @@ class Study:
     def doubts(self) -> list[dict[str, Any]]:
         """Return reasons to doubt the means of real drives, such as outliers.
 
-        Doubts are that the repetitions of a cell are not in a steady state, have outliers, or are at two levels.
-        Simulated drives are not examined, because their repetitions differ only in their offsets.
+        There are three reasons: the repetitions of a cell are not in a steady state, have outliers, or are at two
+        levels. Simulated drives are not examined, because their repetitions differ only in their offsets.
 
         Returns:
-            Entries with the keys drive, doubt (the reason), cells (the number of the drive's cells with this doubt) and
-            of (the number of all its cells).
+            An entry for each drive and reason. Its keys are drive, doubt (the reason), cells (the number of the drive's
+            cells with this doubt) and of (the number of all cells of the drive).
         """
         real = self.executions[~self.executions["drive_kind"].isin(kinds.SIMULATED_KINDS)]
         found = Counter(
@@ -356,9 +369,9 @@ class Study:
 
 
 def varied_columns(rows: pd.DataFrame) -> list[str]:
-    """Return the columns of the factors that have several levels in some repetitions.
+    """Return the columns of the factors that have several levels in a table.
 
-    The columns drive, rw and bs_bytes come first.
+    If they have several levels, the columns drive, rw and bs_bytes come first.
 
     Args:
         rows: One row per repetition, as `quantities.read_executions` returns it.

@@ -62,7 +62,7 @@ class Selection:
 
     Attributes:
         written: The selection as in claims.yaml: levels by factor, such as ``{rw: read, bs: 4k}``. The optional keys
-            ``of`` and ``experiment`` name another quantity or experiment than the check.
+            ``of`` and ``experiment`` replace the quantity and the experiment of the check.
         of: The name of the quantity, such as ``bandwidth``; see `quantities.get_quantity`.
     """
 
@@ -99,15 +99,15 @@ class Selection:
         return {name: level for name, level in self.written.items() if name not in _NO_FACTORS}
 
     def each(self, rows: CachedExecutions) -> Iterator[tuple[Levels, Selection]]:
-        """Split a selection with several levels of a factor by these levels.
+        """Split the selection into selections with a single level of each factor.
+
+        The selection ``{rw: read, bs: [4k, 64k]}``, for example, gives one selection for each block size.
 
         Args:
-            rows: The repetitions of the check's experiment, which determine the levels of a factor with the level
-                ``all``.
+            rows: The repetitions of the check's experiment. The level ``all`` stands for the levels that occur in them.
 
         Yields:
-            For each combination of levels: the levels of the factors that were split, and the selection with one level
-            of each factor.
+            The levels that were taken from a list or from ``all``, such as ``{bs: 4k}``; and the selection.
         """
         given = {name: rows.levels_in(name, level) for name, level in self.levels.items()}
         others = {name: self.written[name] for name in _NO_FACTORS & self.written.keys()}
@@ -125,7 +125,8 @@ class Selection:
         Args:
             executions: The repetitions of all experiments.
             rows: The repetitions of the check's experiment.
-            levels: Further levels by factor. A level of the selection itself takes precedence.
+            levels: Levels of the factors that the selection does not name, by factor. If the selection names the
+                factor, its own level is used.
         """
         if "experiment" in self.written:
             rows = executions.of_experiment(self.written["experiment"])
@@ -161,10 +162,7 @@ class CachedExecutions:
         self._columns: dict[str, FloatArray] = {}
 
     def of_experiment(self, experiment: str) -> CachedExecutions:
-        """Return the repetitions of one experiment.
-
-        The result is cached, and has a cache of its own.
-        """
+        """Return the repetitions of one experiment."""
         if experiment not in self._of_experiments:
             self._of_experiments[experiment] = CachedExecutions(quantities.select_experiments(self.table, experiment))
         return self._of_experiments[experiment]
@@ -206,11 +204,12 @@ class CachedExecutions:
         return sorted(self.table[column][self._at(levels)].dropna().unique().tolist())
 
     def levels_in(self, factor: str, level: Any) -> list[Any]:
-        """Return the levels that an entry of claims.yaml stands for, as a list.
+        """Return the levels of a factor that claims.yaml selects, as a list.
 
         Args:
             factor: The name of the factor.
-            level: One level, a list of levels, or `ALL_LEVELS` for all measured levels of the factor.
+            level: What claims.yaml states for the factor: one level, a list of levels, or `ALL_LEVELS` for all measured
+                levels.
         """
         return self.measured_levels(factor) if level == ALL_LEVELS else listed_levels(level)
 
@@ -307,14 +306,15 @@ class Statistic(ABC):
     Attributes:
         key: The key of the check that names the statistic.
         selection_keys: The keys of the check that contain selections, in the order of ``selections``.
-        has_to: Whether the check must have the key ``to``. The key ``ratio`` requires ``to`` in any case.
-        is_around_one: Whether the statistic may be tested for equivalence to 1.
-        has_unit: Whether the statistic has the unit of its first selection's quantity.
+        has_to: Whether the check must have the key ``to``. A check with the key ``ratio`` must always have it.
+        is_around_one: Whether a check may test the statistic for equivalence to 1.
+        has_unit: Whether the statistic has a unit: that of the first selection's quantity.
         is_of_set_up: Whether the statistic describes the set-up of an experiment instead of a result.
         experiment: The name of the experiment.
-        where: Levels by factor. The statistic is computed at each combination of these levels.
+        where: The levels of each factor at which the statistic is computed. Several factors give a value of the
+            statistic for each combination of their levels.
         of: The name of the quantity for selections that name none.
-        selections: The selections of all means.
+        selections: The selection of each mean.
     """
 
     key: ClassVar[str]
@@ -394,7 +394,7 @@ class Statistic(ABC):
     def on(self, drive: str) -> Self | None:
         """Return the same statistic of another drive.
 
-        Returns None if a selection names a drive, because the statistic then compares drives.
+        Returns None if a selection names a drive. Such a statistic compares drives, so it is not about one drive.
 
         Args:
             drive: The name of the other drive.
@@ -415,7 +415,9 @@ class Statistic(ABC):
     def observe(
         self, executions: CachedExecutions, _steps: TuningRecords
     ) -> Iterator[tuple[str, Estimate | ObservedOutcome]]:
-        """Yield the statistic at each measured combination of levels.
+        """Yield the value of the statistic for each measured combination of levels.
+
+        A combination has one level of each factor, such as a block size of 4 KiB and a depth of 8.
 
         Args:
             executions: The repetitions of all experiments.
@@ -423,7 +425,7 @@ class Statistic(ABC):
                 `SettingOutcome` uses it.
 
         Yields:
-            The combination of levels as text, and the statistic.
+            The combination of levels as text, and the statistic's estimate (or the outcome of a drive setting).
         """
         rows = executions.of_experiment(self.experiment)
         where = {factor: rows.levels_in(factor, level) for factor, level in self.where.items()}
@@ -531,7 +533,7 @@ class Ratio(Statistic):
 class Growth(Statistic):
     """The growth of a mean from each level of a factor to the next, as a ratio.
 
-    With the keys ``ratio`` and ``to``, it is the growth of a ratio of two means.
+    If the check has the keys ``ratio`` and ``to``, the growth is that of a ratio of two means.
 
     Attributes:
         factor: The name of the factor, such as ``iodepth``.
@@ -574,8 +576,8 @@ class FormulaValue(Statistic):
     Attributes:
         formula: The parsed formula.
         text: The formula as in claims.yaml, such as ``100 / (99 + cost)``.
-        means: The selection of each mean, by its name in the formula. Every other name in the formula is a factor in
-            ``where``, and stands for its level.
+        means: The selection of each mean, by the name of the mean in the formula. The other names in the formula are
+            factors in ``where``. Each of them stands for the level of the factor.
     """
 
     key = "value"

@@ -64,8 +64,8 @@ _ROUNDING = 1e-9  # relative difference that arithmetic leaves between equal num
 def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
     """Return the validated content of a claims.yaml.
 
-    A file without claims must have the key ``held_out``: the published values of the study are reserved for testing
-    models, so no model may be fitted to them.
+    The file must have the key ``claims``, the key ``held_out``, or both. The key ``held_out`` marks a study whose
+    published values are reserved for testing models: no model may be fitted to them.
 
     Args:
         root: The folder of the project.
@@ -76,7 +76,7 @@ def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
         The content of the file. Its key ``claims`` is an empty list if the file has no claims.
 
     Raises:
-        ClaimsError: A claim, a contradiction or an id is invalid; the message names file and entry.
+        ClaimsError: A claim, a contradiction or an id is invalid. The message names the file and the entry.
         ConfigError: The file violates the schema `CLAIMS_SCHEMA`.
     """
     content: dict[str, Any] = yaml_schema.read_yaml(root, file)
@@ -124,12 +124,13 @@ class PartResult:
 
     Attributes:
         label: The combination of levels as text, such as ``4 KiB``.
-        value: The statistic in its unit. For a check of a drive setting, what happened when the setting was changed.
-        low: Lower end of the confidence interval that decided; NaN without an interval.
-        high: Upper end of the confidence interval that decided; NaN without an interval.
+        value: The value of the statistic, in the unit of the statistic. If the check is about a drive setting: what
+            happened when the setting was changed, such as ``refused``.
+        low: Lower end of the value's confidence interval; NaN without an interval.
+        high: Upper end of the value's confidence interval; NaN without an interval.
         status: One of `REPRODUCED`, `WITHIN_TOLERANCE`, `UNDECIDED` and `NOT_REPRODUCED`.
-        off: Distance of the value from the number of the criterion, relative to this number. It is 0 if a bound is
-            respected, and for a drive setting.
+        off: Relative distance of the value from the bound or number that the check requires: 0.1 for 10 %. It is 0 if
+            the value respects the bound or margin, and 0 for a drive setting.
     """
 
     label: str
@@ -192,11 +193,12 @@ def worst_status(results: Iterable[PartResult]) -> str:
 class ClaimChecks:
     """All checks of one claim. The claim is reproduced if every check is reproduced.
 
+    In claims.yaml, a claim has a single check under the key ``check``, or a list of checks under the key ``checks``.
+    The checks of a list are numbered: texts and labels about them begin with the number, such as ``(1)``.
+
     Attributes:
         each: The checks.
-        says: What each check verifies, in words. Empty if the claim has a single check under the key ``check`` of
-            claims.yaml. Otherwise the texts and labels that the methods return begin with the number of the check, such
-            as ``(1)``.
+        says: What each check of a list verifies, in words. Empty for a claim with the key ``check``.
     """
 
     each: tuple[ClaimCheck, ...]
@@ -277,7 +279,7 @@ class ClaimChecks:
     def on(self, drive: str) -> ClaimChecks | None:
         """Return the checks that make sense on another drive, with this drive selected.
 
-        Returns None if there are no such checks: `ClaimCheck.on` returned None for each of them.
+        Returns None if no check makes sense there, see `ClaimCheck.on`.
 
         Args:
             drive: The name of the other drive.
@@ -296,13 +298,14 @@ class ClaimChecks:
         return self._joined(check.expected() for check in self.each)
 
     def found(self, results: Sequence[PartResult]) -> str:
-        """Return the smallest and largest value of each check as text.
+        """Return the smallest and the largest measured value of each check as text.
 
         Args:
             results: The results of the checks, as `results` yields them.
 
         Returns:
-            A text such as ``1.2 to 3.4 ms``. A check that was not measured has a dash.
+            A text such as ``1.2 to 3.4 ms``, with a dash for a check that was not measured. For a check of a drive
+            setting, the text lists the observed outcomes.
         """
         return self._joined(check.found(own) for check, own in self.with_results(results))
 
@@ -318,10 +321,10 @@ class ClaimChecks:
         ]
 
     def in_published_unit(self, results: Sequence[PartResult]) -> float | None:
-        """Return the measured statistic in the unit of the published value.
+        """Return the measured statistic in the unit of the published value that it should equal.
 
-        Returns None unless the claim has a single check, the criterion of this check is `Equals`, and there is exactly
-        one result.
+        Returns None if the claim has a list of checks, if its check does not require equality (`Equals`), or if there
+        is not exactly one result.
 
         Args:
             results: The results of the claim, as `results` yields them.
@@ -427,8 +430,11 @@ class ClaimCheck:
     def on(self, drive: str) -> ClaimCheck | None:
         """Return the check for another drive.
 
-        Returns None if the check makes no sense there: it compares several drives, concerns the settings of a
-        particular drive, or requires a number that was published for a particular drive.
+        Returns None if the check makes no sense on another drive. This is so for a check that
+
+        - compares several drives,
+        - is about the outcome of changing a drive setting, or
+        - requires equality with a number (`Equals`), which describes a particular drive.
 
         Args:
             drive: The name of the other drive.
@@ -443,7 +449,8 @@ class ClaimCheck:
     def found(self, results: Sequence[PartResult]) -> str:
         """Return the range of the computed values as text, such as ``1.2 to 3.4 ms``.
 
-        For a check of a drive setting, the text lists the observed outcomes. It is a dash if nothing was measured.
+        For a check of a drive setting, the text lists the observed outcomes. If nothing was measured, the text is a
+        dash.
 
         Args:
             results: The results of this check.
@@ -518,8 +525,8 @@ class ReferenceValue:
     Attributes:
         value: The number, in the unit of the statistic.
         id: The id of the published value; None if the check contains the number itself.
-        unit: The factor that converts the published unit to the unit of the statistic. Example: 1.048576 for a value
-            published in MiB/s and a statistic in MB/s.
+        unit: The published unit in units of the statistic: 1.048576 for a value published in MiB/s and a statistic in
+            MB/s. It is 1 if the check contains the number itself.
     """
 
     value: float
@@ -559,8 +566,8 @@ class NumericCriterion(Criterion):
 
     Attributes:
         number: The number.
-        tolerance: Accepted relative error, 0.1 for 10 %. None stands for 0 with `AtMost` and `AtLeast`, and for
-            `DEFAULT_TOLERANCE` with `Equals`.
+        tolerance: The accepted relative error, such as 0.1 for 10 %. None stands for the default: 0 for a bound
+            (`AtMost`, `AtLeast`), and `DEFAULT_TOLERANCE` for equality (`Equals`).
         symbol: The comparison as printed in the report, such as ``≤``.
     """
 
@@ -598,9 +605,14 @@ class AtMost(NumericCriterion):
     def evaluate(self, label: str, observed: Estimate | ObservedOutcome, method: IntervalMethod) -> PartResult:
         """Return the result of comparing the complete confidence interval with the bound.
 
-        The status is `REPRODUCED` if the complete interval respects the bound, and `WITHIN_TOLERANCE` if it respects
-        the bound relaxed by the tolerance. It is `NOT_REPRODUCED` if the complete interval violates the relaxed bound,
-        and otherwise `UNDECIDED`. A single repetition has no interval: the value alone decides.
+        The tolerance relaxes the bound. The status is
+
+        - `REPRODUCED` if the complete interval respects the bound,
+        - `WITHIN_TOLERANCE` if the complete interval respects the relaxed bound only,
+        - `NOT_REPRODUCED` if the complete interval violates the relaxed bound,
+        - `UNDECIDED` otherwise.
+
+        A single repetition has no interval. Its value then takes the place of the interval.
         """
         assert isinstance(observed, Estimate)
         value = observed.value()
@@ -671,9 +683,11 @@ class EquivalentToOne(Criterion):
     def evaluate(self, label: str, observed: Estimate | ObservedOutcome, method: IntervalMethod) -> PartResult:
         """Return the result of two one-sided tests (Schuirmann 1987) of equivalence to 1.
 
-        The tests use a confidence interval of level 1 − 2·`EQUIVALENCE_ALPHA`. The status is `REPRODUCED` if this
-        interval is inside the margin, and `NOT_REPRODUCED` if it is completely outside. Otherwise, or if there is no
-        interval, the status is `UNDECIDED`.
+        The tests use a confidence interval of level 1 − 2·`EQUIVALENCE_ALPHA`. The status is
+
+        - `REPRODUCED` if the complete interval is inside the margin,
+        - `NOT_REPRODUCED` if the complete interval is outside the margin,
+        - `UNDECIDED` otherwise, and if there is no interval.
         """
         assert isinstance(observed, Estimate)
         value = observed.value()
@@ -708,9 +722,9 @@ class OneOf(Criterion):
         return cls(tuple(check[cls.key]))
 
     def evaluate(self, label: str, observed: Estimate | ObservedOutcome, _method: IntervalMethod) -> PartResult:
-        """Return the result: `REPRODUCED` if the observed outcome is accepted.
+        """Return the result of comparing the observed outcome with the accepted ones.
 
-        Otherwise the status is `NOT_REPRODUCED`.
+        The status is `REPRODUCED` if the observed outcome is accepted, and otherwise `NOT_REPRODUCED`.
         """
         assert isinstance(observed, ObservedOutcome)
         status = REPRODUCED if observed.outcome in self.outcomes else NOT_REPRODUCED
@@ -730,7 +744,7 @@ CRITERIA: dict[str, type[Criterion]] = {kind.key: kind for kind in (AtMost, AtLe
 def relative_error(measured: float, published: float) -> float:
     """Return the relative error of a measured number: 0.1 if it is 10 % too large.
 
-    If zero was published, the error is 0 for a measured zero, and otherwise infinite.
+    For a published zero, the error is 0 if zero was measured, and otherwise infinite.
     """
     if published:
         return measured / published - 1
@@ -742,10 +756,10 @@ def status_of_error(error: float, tolerance: float = DEFAULT_TOLERANCE) -> str:
 
     Args:
         error: The relative error, as `relative_error` returns it.
-        tolerance: The largest accepted absolute error.
+        tolerance: The largest relative error that is accepted, regardless of its sign.
 
     Returns:
-        `REPRODUCED` up to an absolute error of `EXACT_ERROR`, `WITHIN_TOLERANCE` up to the tolerance, otherwise
-        `NOT_REPRODUCED`.
+        `REPRODUCED` if the error without its sign is at most `EXACT_ERROR`; `WITHIN_TOLERANCE` if it is at most the
+        tolerance; otherwise `NOT_REPRODUCED`.
     """
     return REPRODUCED if abs(error) <= EXACT_ERROR else WITHIN_TOLERANCE if abs(error) <= tolerance else NOT_REPRODUCED

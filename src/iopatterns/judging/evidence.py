@@ -50,12 +50,12 @@ class EvidenceError(IoPatternsError):
 
 @dataclass(frozen=True)
 class EvidenceClass:
-    """The class of a claim or published value, with the reason.
+    """Whether a claim or published value is independent evidence for a model.
 
     Attributes:
-        name: One of `EVIDENCE_CLASSES`: ``independent``, ``built into the model`` or ``fitted``. Empty if no simulated
-            drive measured the claim or value.
-        because: The reason as a sentence. Empty if `name` is empty.
+        name: One of `EVIDENCE_CLASSES`: ``independent``, ``built into the model`` or ``fitted``. Empty if the claim or
+            value is not about a simulated drive, or if no experiment measures the value.
+        because: Why the claim or value is in this class, as a sentence. Empty if ``name`` is empty.
     """
 
     name: str = ""
@@ -64,12 +64,12 @@ class EvidenceClass:
 
 @dataclass(frozen=True)
 class FitProvenance:
-    """The claims and values of one study that simulated drives were made from.
+    """The claims and published values of one study that models were made to reproduce.
 
     Attributes:
         fitted: The ids of the published values that a model was fitted to.
-        chosen: For each model and each of its parameters, the ids of the claims and values that the parameter was
-            chosen for. An id may be a shell pattern, such as ``table2-px02ssf020-*``.
+        chosen: By model and parameter, the ids of the claims and values that the parameter was chosen for. An id may be
+            a shell pattern, such as ``table2-px02ssf020-*``.
     """
 
     fitted: frozenset[str] = frozenset()
@@ -77,9 +77,9 @@ class FitProvenance:
 
     @classmethod
     def load(cls, folder: Path | str, study: str) -> "FitProvenance":
-        """Return the claims and values of a study that the model files in a folder name.
+        """Return the claims and values of a study that models were made to reproduce.
 
-        YAML files that are not models are ignored.
+        The model files name them. YAML files that are not models are ignored.
 
         Args:
             folder: The folder of the model files, ``data/twins``.
@@ -115,13 +115,13 @@ class FitProvenance:
 def check_chosen_for(folder: Path, sources: Path, study: str) -> None:
     """Check the ids that model files name under ``chosen_for`` for one study.
 
-    A model file may name a study that the project does not have, because a model outlives the studies it was made for.
-    Such a name is an error only if it resembles the name of an existing study.
+    A model file may name a study that is not, or no longer, part of the project. Such a name is an error only if it is
+    similar to the name of an existing study, because it is then probably misspelt.
 
     Args:
         folder: The folder of the model files, ``data/twins``.
         sources: The folder of published data, ``data/published``.
-        study: The study whose ids are checked.
+        study: The name of the study whose ids are checked.
 
     Raises:
         EvidenceError: A model file names an id that is no claim or value of the study, or misspells a study.
@@ -189,10 +189,10 @@ def _chosen_for(content: Mapping[str, Any]) -> Iterable[tuple[str, Sequence[str]
 
 
 def add_evidence_classes(values: pd.DataFrame, twins: Path | str, study: str, executions: pd.DataFrame) -> pd.DataFrame:
-    """Return published values with one more column, ``use``: the class of each value.
+    """Return published values with one more column, ``use``: their evidence class.
 
-    A class is one of `EVIDENCE_CLASSES`. The column is empty for a value that no experiment measures, and for a value
-    that was measured on a real drive only.
+    The class is one of `EVIDENCE_CLASSES`. It is empty for a value that no experiment measures, and for a value of a
+    drive that is not simulated.
 
     Args:
         values: The published values, as `published.load_values` returns them.
@@ -213,8 +213,8 @@ def measured_rows(executions: CachedExecutions, row: Mapping[Any, Any]) -> pd.Da
         row: The published value, a row of what `published.load_values` returns.
 
     Returns:
-        The repetitions of the value's experiment on its drive, with its workload, block size and conditions. None if
-        the value names no experiment.
+        The repetitions with the experiment, drive, workload, block size and conditions of the value. None if the value
+        names no experiment.
     """
     if not row["experiment"]:
         return None
@@ -244,9 +244,11 @@ def _family(column: str) -> str:
 class Classifier:
     """A classifier of one study's claims and published values.
 
-    Each claim or value is traced to its measurands. A measurand is one measured number that it is computed from: a
-    drive, a cell and a quantity. The class depends on which of the measurands models were fitted to, and which of them
-    parameters were chosen for.
+    The class shows whether a claim or value is independent of the models, see `EvidenceClass`.
+
+    A claim is computed from measured numbers, and a value is compared with them. Such a number is called a measurand,
+    and identified by its drive, cell and quantity. The class depends mainly on whether models were made to reproduce
+    the claim, the value or its measurands.
     """
 
     def __init__(
@@ -289,10 +291,9 @@ class Classifier:
                 self._made |= self.measurands_of_value(name)
 
     def measurands_of_value(self, name: str) -> frozenset[Measurand]:
-        """Return the measured numbers that a published value is compared with.
+        """Return the measurands (measured numbers) that a published value is compared with.
 
-        Each is a measurand, a tuple of drive, cell and quantity. The set is empty if nothing was measured for the
-        value.
+        A measurand is a tuple of drive, cell and quantity. The set is empty if nothing was measured for the value.
 
         Args:
             name: The id of the published value.
@@ -300,10 +301,9 @@ class Classifier:
         return self._of_values.get(name, frozenset())
 
     def measurands_of_claim(self, name: str) -> frozenset[Measurand]:
-        """Return the measured numbers that a claim is computed from.
+        """Return the measurands (measured numbers) that a claim is computed from.
 
-        Each is a measurand, a tuple of drive, cell and quantity. The set is empty if nothing was measured for the
-        claim.
+        A measurand is a tuple of drive, cell and quantity. The set is empty if nothing was measured for the claim.
 
         Args:
             name: The id of the claim.
@@ -311,9 +311,9 @@ class Classifier:
         return _measurands(self._comparisons(name))
 
     def class_of_claim(self, name: str, *, reproduced: bool, drive: str | None = None) -> EvidenceClass:
-        """Return the evidence class of a measured claim: how independent of models it is.
+        """Return the evidence class of a measured claim, see `EvidenceClass`.
 
-        The class is empty if the claim concerns no simulated drive.
+        The class is empty if the claim is not about a simulated drive.
 
         Args:
             name: The id of the claim.
@@ -362,9 +362,9 @@ class Classifier:
         )
 
     def class_of_value(self, name: str) -> EvidenceClass:
-        """Return the evidence class of a published value: how independent of models it is.
+        """Return the evidence class of a published value, see `EvidenceClass`.
 
-        The class is empty if no experiment measures the value, or if its drive is not simulated.
+        The class is empty if no experiment measures the value, or if the drive of the value is not simulated.
 
         Args:
             name: The id of the published value.

@@ -74,10 +74,11 @@ def judge_study(
         study: The name of the study.
         confidence: Confidence level of intervals.
         method: Method of intervals: ``t`` or ``bca``, see `statistics.mean_interval`.
-        ablation: The study's record, as `ablation.load_ablation_records` returns it. Its ``flips`` name, for each
-            claim, the mechanisms of simulated drives, kernel or file system whose switching off changes the outcome of
-            the claim. If it is reproduced, such a claim counts as built into the model. Mechanisms that the source
-            states, or that a recorded kernel and file system have, do not count.
+        ablation: The study's record of simulations with one mechanism switched off, as
+            `ablation.load_ablation_records` returns it. Its key ``flips`` lists, for each claim, the mechanisms without
+            which the claim has another outcome. On the source's drives, a reproduced claim with such a mechanism does
+            not count as independent of the models. Mechanisms that the source states, and those of a recorded kernel
+            and file system, are ignored.
         results: The results folder below ``root``. Its files measurements/<study>.parquet and
             measurements/<study>.tuning.json are read.
 
@@ -459,17 +460,17 @@ def record_expectations(root: Path, results: str = config.DEFAULT_RESULTS) -> li
 
 
 def non_default_keys(root: Path, results: str = config.DEFAULT_RESULTS) -> dict[str, list[str]]:
-    """Return the settings in which a study of the scorecard differs from the default.
+    """Return the settings of each study that differ from the default.
 
-    The default is the configuration that the expected verdicts were recorded with.
+    The default is the configuration with which the expected verdicts were recorded.
 
     Args:
         root: The folder of the project.
         results: The results folder below ``root`` with the scorecard.
 
     Returns:
-        Keys of config/, such as ``runtime``, by study. A study without a difference is left out, as is a study for
-        which scorecard or expectations record no configuration.
+        The names of the settings, such as ``runtime``, by study. A study is left out if no setting differs, if the
+        scorecard does not contain the study's configuration, or if the study has no expected verdicts.
 
     Raises:
         ScorecardError: There is no scorecard.
@@ -485,7 +486,8 @@ def non_default_keys(root: Path, results: str = config.DEFAULT_RESULTS) -> dict[
 def skipped_expectations(root: Path, results: str = config.DEFAULT_RESULTS) -> list[str]:
     """Return a sentence for each study that is not compared with expected verdicts.
 
-    Such a study was run with another configuration than the one of the expected verdicts, see `non_default_keys`.
+    The configuration of such a study differs from the configuration with which its expected verdicts were recorded. The
+    sentence names the settings that differ.
 
     Args:
         root: The folder of the project.
@@ -500,8 +502,8 @@ def skipped_expectations(root: Path, results: str = config.DEFAULT_RESULTS) -> l
 def regressions(root: Path, results: str = config.DEFAULT_RESULTS) -> list[str]:
     """Return a line for each claim or value that is unexpectedly not reproduced.
 
-    Claims and values that were not measured are skipped, as are studies whose configuration is not the default (see
-    `non_default_keys`).
+    A claim or value is listed if its expected verdict is that it is reproduced, and it was measured and is not
+    reproduced. Studies are skipped if their configuration differs from that of the expected verdicts.
 
     Args:
         root: The folder of the project.

@@ -13,7 +13,9 @@ _Classified = TypedDict("_Classified", {"class": str, "class_because": str})
 
 
 class ClaimVerdict(_Classified):
-    """The verdict on a claim. A claim without checks lacks the last seven keys.
+    """The verdict on a claim.
+
+    A claim without checks lacks the keys from ``statistic`` to ``readings``.
 
     Attributes:
         id: The id of the claim in claims.yaml.
@@ -22,22 +24,24 @@ class ClaimVerdict(_Classified):
         says: The claim in our words.
         drive: The user's drive that the checks were applied to; None for the drives of the source.
         status: One of `scorecard.STATUSES`.
-        finding: The status, regardless of whether the source contradicts itself.
+        finding: The status that the measurements alone give. It differs from ``status`` only if the source contradicts
+            itself.
         because: Why the claim was not reproduced or not tested; may be empty.
         bounds: The ids of the published values that the claim is compared with.
-        compared: The measured statistic in the unit of the published value that it should equal; None unless the claim
-            has a single check for equality with a single result.
-        parts: The result at each combination of levels, with the keys label, value, low, high, status and off_percent.
-            See `claims.PartResult`.
+        compared: The measured statistic, in the unit of the published value that it should equal. None if the claim
+            does not require equality, has a list of checks, or does not have exactly one result.
+        parts: The result at each combination of levels, such as a block size and a depth. The keys label, value, low,
+            high and status are those of `claims.PartResult`; off_percent is its ``off`` in percent.
         statistic: What is computed, as text.
         expected: The criterion, as text.
         found: The range of the computed values, as text.
         holding: The number of reproduced parts.
-        worst: The label of the part with the largest distance from its bound or number; None if all distances are 0.
-        off_percent: The distance of the worst part, in percent of its bound or number; None without parts or if the
-            distance is infinite.
-        readings: For a claim with several checks, the keys says, expected, found and finding of each check; otherwise
-            empty.
+        worst: The label of the part with the largest distance from the required bound or number; None if all distances
+            are 0.
+        off_percent: The distance of the worst part, in percent of the bound or number. None if there are no parts, or
+            if the distance is infinite.
+        readings: For a claim with a list of checks, a mapping for each check, with the keys says, expected, found and
+            finding. Empty for a claim with a single check.
     """
 
     id: str
@@ -84,12 +88,15 @@ class ValueVerdict(PublishedRow, _Classified):
 
     Attributes:
         status: One of `scorecard.STATUSES`.
-        finding: The status, regardless of whether the source contradicts itself.
+        finding: The status that the measurements alone give. It differs from ``status`` only if the source contradicts
+            itself.
         because: Why the value was not reproduced or not measured; may be empty.
         measured: The measured mean in the unit of the published value; None if it was not measured.
-        error_percent: The relative error of the measured mean in percent. None without a measurement, for a published
-            zero, and for a published limit that is respected and not held out.
-        measured_by: The id of the claim whose statistic supplied the measured number; empty if none did.
+        error_percent: The relative error of the measured mean in percent. None if nothing was measured, or if zero was
+            published. Also None for a published limit that the mean respects, unless the study is held out (reserved
+            for testing models).
+        measured_by: The id of the claim whose statistic supplied the measured number. Empty if the number is not from a
+            claim.
     """
 
     status: str
@@ -124,11 +131,12 @@ class StudyVerdicts(ClaimCounts):
         counts: For ``claims`` and ``values``, the number of verdicts with each status.
         held_out: Whether the study's values are reserved for testing models, so that no model may be fitted to them.
         tolerance: The relative error up to which a value is within tolerance.
-        by_class: For ``claims``, the counts of each evidence class (see `evidence`). For ``values``, the number, mean
-            absolute error, largest error and its place, for each evidence class.
-        ablation: The record of the claims that depend on single mechanisms, see `ablation.load_ablation_records`; empty
-            without a record.
-        own: The counts of claims on each drive of the user, by drive.
+        by_class: A summary of each evidence class (see `evidence.EvidenceClass`). Under ``claims``: the counts of the
+            claims in the class. Under ``values``: the number of values in the class, their mean absolute error, their
+            largest error, and where it occurs.
+        ablation: The record of the claims that depend on single mechanisms of the simulation, see
+            `ablation.load_ablation_records`. Empty without a record.
+        own: The counts of the claims that were applied to the user's drives, by drive.
         configuration: The study's settings, see `expected_verdicts.study_settings`; added by the Snakemake rule
             `judge`.
     """

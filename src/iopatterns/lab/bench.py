@@ -153,8 +153,8 @@ class Bench:
         """Write the results of the measurements: a table and figures.
 
         Returns:
-            Text for a terminal: the table, reasons why cells were not measured, the folder of the results, and the
-            commands that turn them into a study of the report.
+            Text for a terminal: the table, the reasons why cells were not measured, the folder of the results, and the
+            commands by which the user can add the results to the report as a study.
         """
         from iopatterns import study
         from iopatterns.analysis import collect, plots, report_tables, tables

@@ -43,9 +43,9 @@ def finished_runs(root: Path) -> dict[str, Path]:
 
 
 def varied_levels(rows: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return the sorted levels of each factor that varies, by column.
+    """Return the levels of each factor that has several levels, sorted.
 
-    A factor varies if it has several levels in the given repetitions.
+    The keys are the columns of the factors.
 
     Args:
         rows: One row per repetition, as `quantities.read_executions` returns it.
@@ -70,13 +70,13 @@ def draw_figure(
         experiment: The name of the experiment.
         of: The name of the quantity, such as ``bandwidth``.
         x: The column of the factor on the horizontal axis.
-        curve: The column of the factor with a curve for each level.
-        panel: The column of the factor with a panel for each level.
-        at: One level of every other factor that varies, by column. It is required, because the mean of repetitions with
-            different levels would be meaningless.
+        curve: The column of the factor whose levels are the curves.
+        panel: The column of the factor whose levels are the panels.
+        at: One level of every other factor that varies, by column. Only repetitions with these levels are drawn.
 
     Raises:
-        BrowseError: A column in ``curve``, ``panel`` or ``at`` does not vary, or a varied factor has no role.
+        BrowseError: A column in ``curve``, ``panel`` or ``at`` does not vary, or a factor varies that none of the
+            arguments names.
         PlotError: There are no measurements to draw.
     """
     rows, at = quantities.select_experiments(executions, experiment), at or {}

@@ -59,9 +59,12 @@ def load_sides(root: Path, *names: str) -> list[ComparedSide]:
 
     Args:
         root: The folder of the project, with results/measurements.
-        names: Either names of drives, or levels of one factor (such as ``DRA=0`` and ``DRA=1``), or folders of runs.
-            The folder of a run contains ``measurements`` or ``results/measurements``: it is another checkout, a copy of
-            a results folder, or a folder that `iopatterns bench` made.
+        names: All names are of one kind:
+
+            - drives, such as ``c400``,
+            - levels, such as ``DRA=0`` and ``DRA=1``,
+            - folders of runs, which contain ``measurements`` or ``results/measurements``. Such a folder is another
+              checkout, a copy of a results folder, or a folder that `iopatterns bench` made.
 
     Raises:
         ComparisonError: Nothing was measured for a name.
@@ -159,8 +162,8 @@ def shared_points(sides: Sequence[ComparedSide], of: str) -> Iterator[tuple[dict
         of: The name of the quantity, such as ``bandwidth``.
 
     Yields:
-        A mapping with the keys study, experiment, rw (the workload) and point (the other levels as text); and an array
-        with the measured values of each side.
+        First a mapping that identifies the combination. Its keys are study, experiment, rw (the workload) and point
+        (the other levels as text). Then a list with an array of measured values for each side.
     """
     column = quantities.get_quantity(of).column
     for study, experiment, parts in shared_experiments(sides, of):
@@ -210,10 +213,15 @@ class Comparison:
     def points(self) -> pd.DataFrame:
         """Return one row for each point (workload and levels) that both sides measured.
 
-        Columns: study, experiment, rw, point (the other levels as text); first and second (means in the unit of the
-        quantity); executions_first and executions_second (numbers of repetitions); ratio (second over first), low and
-        high (its confidence interval); and verdict: whether the second side is ``higher``, ``lower`` or
-        ``indistinguishable``, or ``no interval`` if there are too few repetitions.
+        The columns are
+
+        - study, experiment, rw (the workload) and point (the other levels as text),
+        - first and second: the means of the two sides, in the unit of the quantity,
+        - executions_first and executions_second: the numbers of repetitions,
+        - ratio: the second mean divided by the first,
+        - low and high: the confidence interval of the ratio,
+        - verdict: ``higher``, ``lower`` or ``indistinguishable`` for the second side compared with the first;
+          ``no interval`` if the ratio has no confidence interval, such as for a single repetition.
 
         Raises:
             ComparisonError: The sides have no point in common.
@@ -316,8 +324,8 @@ def _short_name(name: str) -> str:
 def point_factors(parts: Sequence[pd.DataFrame]) -> list[str]:
     """Return the columns whose levels identify a point of an experiment.
 
-    These are the workload, the block size and all factors that vary. The drive is one of them only if a side has
-    several drives.
+    These are the columns of the workload, of the block size and of all factors that vary. The column of the drive is
+    included only if a side has several drives.
 
     Args:
         parts: The repetitions of each side.
@@ -331,11 +339,11 @@ def point_factors(parts: Sequence[pd.DataFrame]) -> list[str]:
 def levels_text(levels: dict[str, Any], executions: pd.DataFrame) -> str:
     """Return the levels of a point as text, such as ``I/O depth 8``.
 
-    The workload is left out, and so are factors that do not vary. A dash stands for a point without other levels.
+    The workload is left out, and so are factors that do not vary. The text is a dash if no level is left.
 
     Args:
         levels: The level of each factor of the point, by column.
-        executions: The repetitions that show which factors vary.
+        executions: The repetitions of the experiment. A factor varies if it has several levels in them.
     """
     texts = []
     for name, level in levels.items():

@@ -69,8 +69,9 @@ class Workload:
         iodepth: The number of requests that each job keeps outstanding (closed loop).
         numjobs: The number of jobs.
         rwmixread: The percentage of reads in ``readwrite`` and ``randrw``.
-        arrivals_per_s: The mean number of requests that arrive in a second, at random times and regardless of
-            outstanding requests (open loop). 0 stands for a closed loop.
+        arrivals_per_s: 0 for a closed loop, in which ``iodepth`` determines when requests are made. Otherwise the mean
+            number of requests per second in an open loop: they arrive at random times, regardless of outstanding
+            requests.
         requests: The maximum number of requests.
         seed: The seed of offsets, directions and arrival times.
     """
@@ -136,9 +137,9 @@ class SimulationResult:
         latency_ns: The latency of each request.
         is_read: Whether each request is a read.
         duration_ns: The simulated time until the last request was complete.
-        programmed: Cumulative counts of mapping units of the flash (the units in which the drive maps addresses). The
-            first column counts units written by the host, the second all units that the drive programmed. There is a
-            row for the start, and one after each group of requests that was simulated at once.
+        programmed: Cumulative counts of mapping units, the units in which the drive maps addresses to flash. The first
+            column counts the units that the host wrote. The second counts all units that the drive programmed. The
+            first row is the start of the simulation; each further row follows a group of requests.
         counters: The counters of the drive at the end, by name.
     """
 
@@ -187,8 +188,8 @@ class SimulationResult:
         """Return the bandwidth over simulated time, as a step curve.
 
         Returns:
-            The edges of equal intervals in ms, and the bandwidth in MB/s from each edge to the next. Both arrays have
-            the same length: the last bandwidth is repeated for the last edge.
+            Two arrays of equal length. The first has the edges of equal time intervals in ms. The second has the
+            bandwidth in MB/s from each edge to the next; its last element repeats the one before.
         """
         bins = max(1, min(_BINS, self.requests // 10))
         completed, edges = np.histogram(self.issue_ns + self.latency_ns, bins, (0, self.duration_ns))
@@ -270,8 +271,9 @@ def simulate_workload(
 def values_to_try(name: str, value: models.ParameterValue) -> list[models.ParameterValue]:
     """Return the values that a slider offers for a parameter, in ascending order.
 
-    For a present value other than 0, these are the value itself, and its halves and doubles (up to a factor of 16)
-    within the parameter's valid range. For 0, they are 0 and round numbers.
+    If the present value is not 0, they are the value itself, multiplied by 2, 4, 8 and 16, and divided by the same
+    factors. If the present value is 0, they are 0 and round numbers. Values outside the parameter's valid range are
+    left out.
 
     Args:
         name: The parameter, such as ``read_ahead.window``.

@@ -37,15 +37,15 @@ class SpreadError(IoPatternsError):
 class VarianceComponents(NamedTuple):
     """The variance of a quantity, split into variance within and between drives.
 
-    The attributes within, between and share are each followed by the ends of their confidence interval, such as
-    within_low and within_high.
+    The attributes ``within``, ``between`` and ``share`` have confidence intervals. The ends of an interval are further
+    attributes, such as ``within_low`` and ``within_high``.
 
     Attributes:
         drives: The number of drives.
         executions: The number of repetitions on all drives.
         mean: The mean of the drives' means.
         within: Standard deviation of the repetitions on one drive, in the unit of the quantity.
-        between: Standard deviation of the drives, in the unit of the quantity.
+        between: Standard deviation between drives, without the variation of repetitions, in the unit of the quantity.
         share: The variance between drives, divided by the sum of both variances; from 0 to 1.
     """
 
@@ -69,11 +69,13 @@ def variance_components(groups: Sequence[Sequence[float] | FloatArray], confiden
     The model is a one-way model with random effects: each value is the sum of a common mean, a normal effect of the
     drive and a normal error of the repetition.
 
-    The variance within drives is the pooled variance of the groups, with an interval from the chi-square distribution.
-    The variance between drives is computed from the unweighted means of the groups (Thomas and Hultquist 1978), with an
-    interval after Williams (1962). For groups of equal size, it equals the estimate of the analysis of variance. A
-    negative estimate is replaced by 0. The interval of the share follows from the F distribution of the ratio of mean
-    squares (Searle, Casella, McCulloch 1992, chapter 3).
+    - Within drives: the estimate is the pooled variance of the groups. Its interval follows from the chi-square
+      distribution.
+    - Between drives: the estimate is computed from the unweighted means of the groups (Thomas and Hultquist 1978). For
+      groups of equal size, this is the estimate of the analysis of variance. A negative estimate is replaced by 0. The
+      interval is that of Williams (1962).
+    - Share: the interval follows from the F distribution of the ratio of mean squares (Searle, Casella, McCulloch 1992,
+      chapter 3).
 
     Args:
         groups: The values of the repetitions on each drive.
@@ -133,9 +135,10 @@ def _chi_square(freedom: int, p: float) -> float:
 
 @dataclass(frozen=True)
 class DriveSpread:
-    """The spread of one quantity between drives, compared with that of repetitions.
+    """The spread of a quantity between drives, beside its spread over repetitions.
 
-    It is computed at each point, which is a combination of workload and levels that all drives measured.
+    Both spreads are computed at each point. A point is a combination of workload and levels at which all drives were
+    measured.
 
     Attributes:
         drives: The drives with their repetitions.
@@ -152,9 +155,8 @@ class DriveSpread:
         """Return the spread of a quantity between drives in the project's results.
 
         Args:
-            root: The folder of the project, with results/measurements. The names may also be runs or levels, see
-                `comparison.load_sides`.
-            names: The names of the drives.
+            root: The folder of the project, with results/measurements.
+            names: The names of the drives. Runs or levels may take the place of drives, see `comparison.load_sides`.
             of: The name of the quantity.
             confidence: Confidence level of the intervals.
 
@@ -170,13 +172,17 @@ class DriveSpread:
     def points(self) -> pd.DataFrame:
         """Return one row for each point (workload and levels) that all drives measured.
 
-        Columns: study, experiment, rw, point (the other levels as text); drives and executions (numbers of drives and
-        repetitions); mean (in the unit of the quantity); within and between (standard deviations in percent of the
-        mean); share (variance between drives in percent of the sum of both variances); and verdict (``drives differ``
-        if the interval of the share is above 0, else ``indistinguishable``). The columns within, between and share are
-        each followed by their interval, such as within_low and within_high.
+        The columns are
 
-        Points are left out if no drive has two repetitions, or if the mean is not positive.
+        - study, experiment, rw (the workload) and point (the other levels as text),
+        - drives and executions: the numbers of drives and of repetitions,
+        - mean: the mean of the drives' means, in the unit of the quantity,
+        - within and between: the standard deviations within and between drives, in percent of the mean,
+        - share: the variance between drives, in percent of the sum of both variances,
+        - the ends of the intervals of within, between and share, such as within_low and within_high,
+        - verdict: ``drives differ`` if the interval of the share is above 0, else ``indistinguishable``.
+
+        A point is left out if no drive has two repetitions, or if the mean is not positive.
 
         Raises:
             SpreadError: No point is left.
@@ -222,7 +228,9 @@ class DriveSpread:
         return Table(points, columns, "experiment")
 
     def figures(self, points: pd.DataFrame) -> Iterator[tuple[str, Figure]]:
-        """Yield a figure for each experiment: both standard deviations at each point.
+        """Yield a figure for each experiment, with both standard deviations of each point.
+
+        These are the standard deviations within and between drives.
 
         Args:
             points: The rows that `points` returned.
@@ -255,9 +263,11 @@ class DriveSpread:
         return figure
 
     def summary_text(self, points: pd.DataFrame) -> str:
-        """Return at how many points the drives differ, and the median deviations, as text.
+        """Return a summary of the points as text.
 
-        If the drives are of several models, the text says so, because the models are then a part of the difference.
+        The text states at how many points the drives differ, and the median standard deviations between and within
+        drives. It also names the models if the drives are of several models, because drives of different models are
+        expected to differ.
 
         Args:
             points: The rows that `points` returned.
