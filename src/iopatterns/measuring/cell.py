@@ -80,8 +80,8 @@ def measure_cells(root: Path, specifications: Sequence[Specification], raw_files
     Args:
         root: The project folder.
         specifications: The specifications of the cells.
-        raw_files: The raw files to make, one for each repetition. The name of the folder of a raw file identifies its
-            cell. The cells are measured in the order in which their raw files first appear.
+        raw_files: The raw files to make, one for each repetition. The folder of a raw file has the name of the cell.
+            The cells are measured in the order in which their raw files first appear.
 
     Returns:
         The number of repetitions measured.
@@ -102,8 +102,8 @@ def measure_cells(root: Path, specifications: Sequence[Specification], raw_files
 def measure_cell(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
     """Measure the repetitions of a cell whose raw files are missing.
 
-    If a setting of the cell does not take effect on the drive, fio does not run. Each raw file then stores the settings
-    and the reasons instead of fio's result, and counts as not measured.
+    If a drive setting of the cell does not take effect, nothing is measured. Each raw file then stores the settings and
+    the reasons instead of a result.
 
     Args:
         root: The project folder.
@@ -112,7 +112,7 @@ def measure_cell(root: Path, specification: Specification, raw_files: Sequence[P
             ``03.json``.
 
     Returns:
-        The number of repetitions measured.
+        The number of repetitions measured; 0 if a setting did not take effect.
 
     Raises:
         DriveError: The drive cannot be measured, or must not be.

@@ -45,7 +45,7 @@ def machine_facts() -> MachineFacts:
 def is_this_host(host: str) -> bool:
     """Return whether `host` is the name of this host, with or without its domain.
 
-    In a Slurm job, the name of the node counts.
+    The name of this host is that of `host_name`.
     """
     name = host_name()
     return host in {name, name.partition(".")[0]}
@@ -152,8 +152,8 @@ def disk_facts_under(folder: Path) -> DiskFacts:
 def disk_facts(node: Path | int) -> DiskFacts:
     """Return what the kernel reports about a block device.
 
-    The serial number of a loop device is the path of the file behind it. All values are None if the kernel has no block
-    device of this number.
+    For a loop device, the serial number is the path of the file behind it. All values are None if the kernel does not
+    have this device.
 
     Args:
         node: The path of the device's node, such as ``/dev/sda``, or its device number (``st_rdev``).
@@ -204,7 +204,7 @@ def sysfs_folder(node: Path | int) -> Path | None:
         node: The path of the device's node, such as ``/dev/sda``, or its device number (``st_rdev``).
 
     Returns:
-        The folder, with symbolic links resolved. None if the kernel has no block device of this number.
+        The folder, with symbolic links resolved. None if the kernel does not have this device.
     """
     device = node if isinstance(node, int) else os.stat(node).st_rdev
     entry = _SYS_BLOCK / f"{os.major(device)}:{os.minor(device)}"
@@ -223,8 +223,8 @@ def whole_disks_under(folder: Path) -> list[Path]:
 def physical_disks(device: str) -> list[str]:
     """Return the kernel's names of the physical disks that a block device is built on.
 
-    Layers such as LVM, RAID or encryption are followed down to the disks. A disk is built on itself only. The list is
-    empty if there is no such device.
+    Layers such as LVM, RAID or encryption are followed down to the disks. If the device is itself a disk, the only name
+    is its own. The list is empty if there is no such device.
 
     Args:
         device: The kernel's name of the device, such as ``dm-0`` or ``sda``.

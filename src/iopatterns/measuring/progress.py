@@ -45,10 +45,10 @@ def count_repetition() -> None:
 
 
 def record_job_time(part: str) -> None:
-    """Record how long this process has run, as the duration of a job of the run.
+    """Record in the progress file of the run how long this process has run so far.
 
     Args:
-        part: The part of the run that the job belongs to, such as ``measuring`` or ``report``.
+        part: The part of the run that this process worked on, such as ``measuring`` or ``report``.
     """
     _note(json.dumps({"part": part, "seconds": process_age_s()}))
 
@@ -68,10 +68,12 @@ def _note(line: str) -> None:
 
 
 def seconds_by_part(path: Path, since_s: float) -> dict[str, float]:
-    """Return how many seconds the jobs of each part of a run took in total.
+    """Return how many seconds each part of a run took, added over its processes.
 
-    The keys are the names of the parts, such as ``measuring``. The result is empty if the file is missing or damaged,
-    or if its run began before `since_s`.
+    The keys are the names of the parts, such as ``measuring``. The result is empty in these cases:
+
+    - the progress file is missing or damaged
+    - the run in the progress file began before `since_s`
 
     Args:
         path: The progress file of the run.

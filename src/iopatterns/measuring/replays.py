@@ -63,33 +63,34 @@ def phase_bounds(path: Path, phase: str) -> list[tuple[int, int]]:
 def replay_phase(model: Model, path: Path, replay: Replay) -> tuple[dict[str, Any], dict[str, int]]:
     """Replay a phase of a trace on a new simulated drive, and summarise it.
 
-    Each request is submitted at its time in the trace. With the option ``depth``, requests are submitted in the order
-    of the trace instead, as soon as fewer than that many are outstanding. The phase then begins once all earlier
-    requests have ended.
+    A trace lists requests to a drive with their times. A phase is a named part of it. The requests before the phase are
+    replayed, too, because they determine the state of the drive. They are not part of the result, except where noted.
 
-    The requests before the phase are replayed, too. They bring the drive into its state, and are not part of the
-    result.
+    Each request is submitted at its time in the trace. The option ``depth`` changes this: requests are submitted in the
+    order of the trace, as soon as fewer than ``depth`` are outstanding. The phase then begins once all earlier requests
+    have ended.
 
-    If several phases are selected, each is called a run. The keys ``depth`` and ``counters`` of the result then also
-    cover the time between the runs.
+    The name of the phase may select several phases, which are then called runs. In this case, the keys ``depth`` and
+    ``counters`` of the result also cover the time between the runs.
 
     Args:
         model: The model of the drive.
         path: The trace.
-        replay: The phase and the options, as the cell's specification has them.
+        replay: The key ``replay`` of the cell's specification: the name of the phase, and the options.
 
     Returns:
         The content of the raw file, and the drive's counters from the first request of the trace to the end. The keys
         of the content are:
 
-        - ``replay``: the phase and the options, and the SHA-256 of the trace
+        - ``replay``: the name of the phase, the options, and the SHA-256 of the trace
         - ``requests``: number, sizes and mean latency of the requests, by operation
-        - ``duration_ns``: from the first submission to the last end; the sum for several runs
+        - ``duration_ns``: from the first submission to the last end; for several runs, the sum of their durations
         - ``depth``: how often the drive's queue reached each depth, and the extremes of the depth over time
         - ``counters``: the counters of the phase only
-        - ``blocks``: how many flash blocks have 0, 1, … valid pages at the end of the phase. With ``blocks_every_ms``,
-          at the last multiple of this interval after the first request of the trace
-        - ``blocks_over_time``: the same at equally spaced times; only with this option
+        - ``blocks``: how many flash blocks have 0, 1, … valid pages at the end of the phase. With the option
+          ``blocks_every_ms``, these are counted at the last multiple of this interval after the first request of the
+          trace instead
+        - ``blocks_over_time``: the same counts at equally spaced times; only with the option ``blocks_over_time``
         - ``runs_ns``: the duration of each run; only if the name of the phase ends with ``*``
         - ``latency``: the largest latency over time, the median, and the peaks; only with the option ``latencies``
 

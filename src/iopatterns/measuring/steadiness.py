@@ -31,13 +31,14 @@ _MIN_PER_LEVEL = 3
 
 @dataclass(frozen=True)
 class Steadiness:
-    """How much the values of a series of rounds vary.
+    """How much the rate varies over the rounds of a measurement.
 
-    A round is a part of a measurement, and its value is the rate in it.
+    A round is one of several equally long parts of the measurement. Its value is the rate in this part, such as the
+    IOPS.
 
     Attributes:
         excursion: The range of the values, divided by their mean.
-        rise: The rise of the best linear fit from the first to the last round, divided by the mean.
+        rise: The rise of the best linear fit from the first to the last round, divided by the mean of the values.
     """
 
     excursion: float
@@ -67,10 +68,10 @@ def steadiness(values: Sequence[float]) -> Steadiness | None:
 
 
 def steadiness_of_summary(least: float, most: float, mean: float, deviation: float, rounds: int) -> Steadiness | None:
-    """Return how much the rounds of a series vary, given only a summary.
+    """Return how much the values of a series of rounds vary, given only a summary.
 
-    fio reports such a summary. It does not report the order of the values, so the rise of their best linear fit is
-    unknown. The result has the largest rise that is possible with this standard deviation.
+    The summary does not tell the order of the values, so that the rise of their best linear fit is unknown. The result
+    has the largest rise that is possible with the given standard deviation.
 
     Args:
         least: The smallest value.
@@ -80,7 +81,8 @@ def steadiness_of_summary(least: float, most: float, mean: float, deviation: flo
         rounds: The number of rounds.
 
     Returns:
-        Range and rise relative to the mean. None for fewer than five rounds, or if the mean is not positive.
+        Range and largest possible rise, relative to the mean. None for fewer than five rounds, or if the mean is not
+        positive.
     """
     if rounds < ROUNDS or mean <= 0:
         return None
@@ -91,8 +93,9 @@ def steadiness_of_summary(least: float, most: float, mean: float, deviation: flo
 def is_steady(rows: "pd.DataFrame") -> bool | None:
     """Return whether the total rate of a repetition was in steady state.
 
-    fio reports the smallest and the largest rate of each job. The sums over all jobs limit the total rate. If jobs take
-    bandwidth from each other, a steady total rate may be found unsteady. An unsteady total rate is never found steady.
+    fio reports how the rate of each job varied, but not how their sum varied. The variations of the jobs are added
+    here, as if all jobs were slow and fast at the same time. An unsteady total rate is therefore never found steady. A
+    steady total rate may be found unsteady, for example if one job is slow while another is fast.
 
     Args:
         rows: One row for each job and direction (read or write) of the repetition, from `fio_parser_json.jobs`.
@@ -124,8 +127,7 @@ def outliers(values: Sequence[float]) -> list[int]:
     """Return the indices of the values that are outliers.
 
     A value is an outlier if its modified z-score exceeds 3.5 (Iglewicz and Hoaglin 1993). If more than half of the
-    values are equal, every other value is an outlier. The list is empty for fewer than
-    five values.
+    values are equal, all values that differ from these are outliers. The list is empty for fewer than five values.
     """
     if len(values) < ROUNDS:
         return []
@@ -140,9 +142,12 @@ def outliers(values: Sequence[float]) -> list[int]:
 def has_two_levels(values: Sequence[float]) -> bool:
     """Return whether values form two separate groups, so that their mean fits neither.
 
-    The values are split at the widest gap between neighbours in sorted order. Two groups require that each has at least
-    three values, and that this gap is wider than all other gaps together. The result is False for fewer than eight
-    values.
+    The sorted values are split at the widest gap between neighbours. They form two groups if both conditions hold:
+
+    - each part has at least three values
+    - the widest gap is wider than all other gaps together
+
+    The result is False for fewer than eight values.
     """
     ordered = sorted(values)
     if len(ordered) < _MIN_FOR_LEVELS:

@@ -72,7 +72,7 @@ class ArchiveContents:
 
     Attributes:
         sha256: The SHA-256 of the complete archive file.
-        drive: The name of the drive on the machine where it was measured.
+        drive: The name that the drive had on the machine on which it was measured.
         cells: The cells, in the order of the manifest.
     """
 
@@ -111,7 +111,7 @@ class ArchiveOrigin(TypedDict):
     Attributes:
         archive: The file name of the archive.
         sha256: The SHA-256 of the archive file.
-        drive: The name of the drive in the archive.
+        drive: The drive's name in the archive, which may differ from its name in this project.
     """
 
     archive: str
@@ -138,8 +138,12 @@ def pack_archive(raw: Path, experiments: Mapping[str, Sequence[str]], output: Pa
         The content of the new archive.
 
     Raises:
-        ArchiveError: There is nothing to pack, `output` exists and is not an archive of this drive, a repetition is
-            missing, or the archive would exceed a limit of the format.
+        ArchiveError: One of these is true:
+
+            - there are no raw files, or no experiment uses any of their cells
+            - `output` exists and is not an archive of this drive
+            - a repetition is missing
+            - the archive would exceed a limit of the format
         MetadataError: A raw file or a metadata file has changed since it was measured.
     """
     _check_output(output, raw.name)
@@ -317,8 +321,8 @@ def read_archive(path: Path) -> ArchiveContents:
 def unpack_archive(path: Path, raw: Path, sha256: str | None = None) -> int:
     """Write the files of an archive below `raw`, byte for byte as they were packed.
 
-    The complete archive is checked before anything is written. Files from an earlier archive are replaced if their
-    content differs.
+    The complete archive is checked before anything is written. If `raw` has files from an earlier archive, those with
+    the same path and other content are replaced.
 
     Args:
         path: The archive.

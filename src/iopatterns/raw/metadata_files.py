@@ -37,8 +37,6 @@ def metadata_path(raw: Path) -> Path:
 def read_metadata(raw: Path) -> MetadataFile:
     """Return the metadata of a raw file, after checking both files.
 
-    All code that reads metadata calls this function.
-
     Args:
         raw: The path of the raw file.
 
@@ -46,8 +44,12 @@ def read_metadata(raw: Path) -> MetadataFile:
         The content of the metadata file.
 
     Raises:
-        MetadataError: The metadata file is missing, either file does not match its SHA-256, or the metadata belong to
-            another cell or repetition than the names of folder and file say.
+        MetadataError: One of these is true:
+
+            - the metadata file is missing
+            - the raw file or the metadata file does not match its SHA-256
+            - the metadata are of another cell than the name of the folder says
+            - the metadata are of another repetition than the name of the raw file says
     """
     path = metadata_path(raw)
     comes_again = "unpacked" if (raw.parent.parent.parent / UNPACKED).exists() else "measured"
@@ -104,8 +106,9 @@ def write_metadata(raw: Path, content: MetadataFile) -> None:
 
 
 def is_measured(metadata: RepetitionMetadata) -> bool:
-    """Return whether fio ran, or a trace was replayed, for a raw file.
+    """Return whether the repetition of a raw file was measured.
 
-    Neither happens if a setting of the cell does not take effect on the drive. The raw file then stores the reasons.
+    A repetition is not measured if a drive setting of its cell does not take effect. The raw file then stores the
+    reasons instead of a result.
     """
     return not steps_not_in_effect(metadata["tuning"])

@@ -95,12 +95,13 @@ class BlockSpecification(DriveSpecification):
 class CallTrace(TypedDict):
     """A recording of a program's system calls, and the part of it that a cell replays.
 
+    The cell replays the requests of one process to some of the files.
+
     Attributes:
         path: Path of the recording.
-        only: Pattern that the paths of the selected files match.
-        process: Number of the selected process.
-        sha256: SHA-256 of the selected requests. Changes of the recording that leave these requests alone do not change
-            it.
+        only: Pattern of the paths of these files.
+        process: Number of this process.
+        sha256: SHA-256 of the replayed requests. It does not depend on the other requests in the recording.
     """
 
     path: str
@@ -112,13 +113,14 @@ class CallTrace(TypedDict):
 class Replay(TypedDict):
     """The phase of a block trace that a cell replays instead of running fio.
 
-    A block trace lists requests to a drive with their times. A phase is a named part of it.
+    A block trace lists requests to a drive with their times. A phase is a named part of it. The user gives the trace,
+    or the run itself records one.
 
     Attributes:
         trace: Path of the trace.
         phase: Name of the phase. ``NAME*`` selects all phases whose name begins with NAME.
-        sha256: SHA-256 of the trace. A specification lacks this key if the run itself records the trace.
-        made_of: SHA-256 of everything that determines a trace that the run itself records.
+        sha256: SHA-256 of a trace that the user gives. Absent if the run records the trace.
+        made_of: SHA-256 of everything that determines a trace that the run records. Absent if the user gives the trace.
         depth: Number of requests to keep outstanding. If this key is given, the times in the trace are ignored.
         latencies: Whether to store latencies over time.
         blocks_over_time: Number of equally spaced times at which to count the valid pages of all flash blocks.
@@ -296,7 +298,8 @@ class Health(_NoHealth, total=False):
         passed: The drive's own SMART assessment.
         critical_warning: NVMe's critical-warning bits.
         media_errors: The number of media errors so far.
-        overheated: The sum of NVMe's counters of minutes too hot and of throttling events.
+        overheated: The sum of several NVMe counters: the minutes in which the drive was too hot, and how often it was
+            slowed down to cool. The sum rises if the drive overheats.
         firmware: The firmware version.
     """
 
@@ -376,7 +379,8 @@ class CellMetadata(TypedDict):
 class RepetitionMetadata(CellMetadata):
     """The metadata of one repetition of a cell.
 
-    If the cell was not measured because a setting did not take effect, `execution` is the only key of its own.
+    If a setting did not take effect, the repetition was not measured. It then has only the keys of `CellMetadata` and
+    `execution`.
 
     Attributes:
         execution: The number of the repetition, from 1.
@@ -390,8 +394,9 @@ class RepetitionMetadata(CellMetadata):
         counters: Simulated drives: the drive's counters at the end, by name.
         health: Real drives: the health ``before`` the first repetition of the cell and ``after`` this repetition.
         write_cache: Real drives: the state of the write cache.
-        held_up: Real drives: why earlier attempts at this repetition were discarded, a sentence for each.
-        others_bytes: Real drives: bytes that other programs read or wrote on the disk meanwhile; None if unknown.
+        held_up: Real drives: what disturbed earlier attempts at this repetition, a sentence for each.
+        others_bytes: Real drives: how many bytes other programs read or wrote on the disk during the repetition; None
+            if unknown.
         doubts: Real drives: what makes the result doubtful, such as "a busy machine".
     """
 

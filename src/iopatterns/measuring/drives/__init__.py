@@ -52,8 +52,11 @@ class Drive(Protocol):
     def prepare(self) -> None:
         """Bring the drive into the state in which measuring starts.
 
-        A simulated drive is reset, a file is created and filled, and a disk is preconditioned if the configuration asks
-        for it.
+        What this means depends on the kind of drive:
+
+        - ``twin``: the simulated drive is reset
+        - ``file``: the file is created and filled with data, unless it exists with the right size
+        - ``block``: the disk is preconditioned if the configuration asks for it, unless this was done earlier
         """
 
     def tune(self, settings: Settings) -> list[TuningStep]:
@@ -64,7 +67,7 @@ class Drive(Protocol):
 
         Returns:
             For each setting, the values before and after, and whether the wanted value is in effect. A setting that the
-            drive does not accept is reported there.
+            drive does not accept raises no error; its result has the reason.
         """
 
     def run(self, argv: list[str], expected_s: float) -> FioOutcome:
@@ -94,23 +97,27 @@ class ReplayingDrive(Protocol):
     """A drive that can replay block traces without fio: a simulated drive."""
 
     def replay(self, path: Path, replay: Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
-        """Replay a phase of a block trace on the drive in its initial state.
+        """Replay a phase of a block trace on a fresh simulated drive.
+
+        A block trace lists requests to a drive with their times. A phase is a named part of it.
 
         Args:
             path: The trace.
-            replay: The phase and the options, as the cell's specification has them.
+            replay: The key ``replay`` of the cell's specification: the name of the phase, and the options.
 
         Returns:
-            The command by which a user replays the trace, the content of the raw file (a summary of the replay), and
-            the drive's counters by name.
+            Three values:
+
+            - the command line by which a user replays the trace
+            - the content of the raw file: a summary of the replay
+            - the counters of the simulated drive, by name
         """
 
 
 def open_drive(root: Path, specification: Specification) -> Drive:
-    """Return the drive in the specification of a cell.
+    """Return the drive that the specification of a cell names.
 
-    Nothing is opened or locked yet. The code for a kind of drive is imported only when it is used, because the imports
-    take time.
+    The device or file of the drive is not opened or locked yet.
 
     Args:
         root: The project folder.

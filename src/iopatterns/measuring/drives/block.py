@@ -44,11 +44,13 @@ def _read_consent(root: Path, name: str) -> dict[str, Any]:
 
 
 class BlockDrive:
-    """A disk of which the first part is measured (kind ``block``).
+    """A disk that is measured directly, without a file system (kind ``block``).
 
-    The path of the disk is resolved only once, in `hold`. All checks, the lock, settings, measurements and metadata
-    then refer to the device that was opened. The lock excludes measurements from all checkouts of the project. While
-    the disk is written, it cannot be mounted.
+    Only the first ``file_size`` bytes of the disk are measured.
+
+    The path of the disk is resolved only once, in `hold`. Everything else then refers to the device that was opened,
+    even if the path leads to another device later. While the device is locked, no other process can measure it, not
+    even from another checkout of the project. While a cell writes to the disk, nothing can mount it.
     """
 
     def __init__(self, root: Path, specification: Specification) -> None:
@@ -103,8 +105,8 @@ class BlockDrive:
     def guard(self) -> None:
         """Raise DriveError unless the cell's workload may run on the disk.
 
-        A workload that writes requires that all pre-write checks pass. The disk is then claimed, so that nothing can
-        mount it.
+        If the workload writes, all pre-write checks must pass. The disk is then opened exclusively, so that nothing can
+        mount it until `hold` ends.
         """
         self._require_passed(writing=self._writing)
         if self._writing:
@@ -189,10 +191,16 @@ class BlockDrive:
             return None
 
     def tune(self, settings: Settings) -> list[TuningStep]:
-        """Set those settings that ``tune`` in config/drives.yaml permits.
+        """Set the drive settings of a cell, as far as the configuration permits.
 
-        Returns, for each setting, the values before and after and whether the wanted value is in effect. A setting that
-        is not permitted is reported as not applicable.
+        Only settings in the list ``tune`` of the drive in config/drives.yaml are set.
+
+        Args:
+            settings: The wanted values, by name of the setting.
+
+        Returns:
+            For each setting, the values before and after, and whether the wanted value is in effect. A setting that is
+            not permitted is reported as not applicable.
         """
         return [self._set(setting, settings[setting]) for setting in factors.in_setting_order(settings)]
 
@@ -219,9 +227,14 @@ class BlockDrive:
         return restoring.settings_changed_since_tuning(self._checks.name, steps)
 
     def identify(self) -> records.DriveIdentity:
-        """Return name and path of the drive, and what the kernel reports about the disk.
+        """Return what metadata files store about the drive.
 
-        The result also has the device that was opened, and how the disk was preconditioned.
+        The result has:
+
+        - the name and the path of the drive in the configuration
+        - the device that was opened, and how much of it is measured
+        - how the disk was preconditioned
+        - what the kernel reports about the disk, such as model and serial number
         """
         identity = {
             "name": self._drive["name"],

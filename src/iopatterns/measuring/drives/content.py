@@ -20,7 +20,8 @@ class ContentSample:
     """The result of reading a sample of the blocks of a device.
 
     Attributes:
-        data_at_bytes: The offsets of the sampled blocks that contain data: not only zeros, and not only 0xff bytes.
+        data_at_bytes: The offsets of the sampled blocks that contain data. A block without data has only zeros, or only
+            bytes 0xff.
         sha256: The SHA-256 of all sampled blocks together.
     """
 
@@ -29,13 +30,17 @@ class ContentSample:
 
 
 def sample_content(descriptor: int, size_bytes: int) -> ContentSample:
-    """Read the first and the last MiB of a device, and 64 blocks between them.
+    """Read a sample of a device: its first and last MiB, and 64 blocks between them.
 
-    The device is read with direct I/O, which bypasses the page cache.
+    The blocks between have 64 KiB each, at equal distances. A device of at most 2 MiB is read as a whole. The page
+    cache is bypassed.
 
     Args:
         descriptor: The open device.
         size_bytes: The size of the device.
+
+    Returns:
+        Where the sample contains data, and its SHA-256.
 
     Raises:
         OSError: A block cannot be read.

@@ -15,7 +15,8 @@ _FIRST_INHERITED = 100
 def open_path_only(path: str | os.PathLike[str], *, in_folder: int | None = None, follow: bool = True) -> int:
     """Return a descriptor that only identifies a file or device (O_PATH, open(2)).
 
-    The file itself is not opened. Opening some devices changes them: a tape drive rewinds its tape.
+    Nothing can be read through this descriptor. A device is not affected, whereas really opening a tape drive rewinds
+    its tape.
 
     Args:
         path: The path.

@@ -62,14 +62,19 @@ class _Note(msgspec.Struct, frozen=True):
 class FileDrive:
     """A file on a mounted disk, filled with incompressible data (kind ``file``).
 
-    The file is created once, and kept between cells. fio uses its first ``file_size`` bytes. A workload with fio's
-    offset increment (`skip`) goes beyond them before it starts again. The file is longer by at least that much.
+    The file is created once, and kept between cells. fio uses its first ``file_size`` bytes. For a workload with fio's
+    offset increment (`skip`), the file is longer, because fio then goes beyond these bytes.
 
-    The package overwrites only its own file. It recognises the file by its last block, which has a random identity. A
-    note in the folder ``.iopatterns`` beside the file repeats the identity, with the inode, size and change time of the
-    file. A file that does not match its note belongs to somebody else, and is refused.
+    The package overwrites only a file that it made itself. Two marks that must match identify such a file:
 
-    The folder and the file are opened only once, in `hold` and `guard`, so that fio gets the file that was checked.
+    - the last block of the file contains a random identity
+    - a note in the folder ``.iopatterns`` beside the file has the same identity, and the inode, size and change time of
+      the file
+
+    Any other file at the path is refused.
+
+    The folder is opened only in `hold`, and an existing file only in `guard`. fio gets the open file, so that it cannot
+    be replaced after the check.
     """
 
     def __init__(self, root: Path, specification: Specification) -> None:
@@ -124,10 +129,11 @@ class FileDrive:
     def hold(self) -> Iterator[None]:
         """Lock the file and the disk under it while the context lasts.
 
-        The settings of the disk are restored on exit.
+        Changed settings of the disk are restored on exit.
 
         Raises:
-            DriveError: The folder is not suitable, or the file belongs to somebody else. Nothing is created then.
+            DriveError: The folder of the file cannot be used, such as a folder that is not on a disk. Or a file exists
+                that this package did not make; nothing is created then.
             RestoreError: A setting of the disk could not be restored.
         """
         with contextlib.ExitStack() as resources:
@@ -377,7 +383,8 @@ class FileDrive:
     def prepare(self) -> None:
         """Create the file and fill it with data, unless it exists with the right size.
 
-        If the workload writes to an existing file, its note first says that the file is being written.
+        If the workload will write to an existing file, the note beside the file is updated first. The note then says
+        that the file is being written.
         """
         if not self._is_laid_out():
             self._lay_out()
@@ -487,9 +494,14 @@ class FileDrive:
     # ---- Identity and settings
 
     def identify(self) -> records.DriveIdentity:
-        """Return name and path of the drive, the opened file, its file system and disk.
+        """Return what metadata files store about the drive.
 
-        The disk's values are those that the kernel reports.
+        The result has:
+
+        - the name and the path of the drive in the configuration
+        - the file that was opened, and how much of it is measured
+        - the type of its file system
+        - what the kernel reports about the disk under it, such as model and serial number
         """
         folder = self._path.parent
         state = None if self._file is None else os.fstat(self._file)

@@ -20,10 +20,12 @@ _WRITING = os.O_WRONLY | os.O_RDWR
 class LoopBacking:
     """The file or block device that stores the data of a loop device.
 
+    For a block device, `device` and `inode` are those of its node in /dev.
+
     Attributes:
-        device: The device number of the file system that the file or the device node is on.
-        inode: The inode of the file or of the device node.
-        number: The device number of a block device; 0 for a file.
+        device: The device number of the file system that contains the file or the node.
+        inode: The inode of the file or the node.
+        number: The device number of the block device itself; 0 for a file.
     """
 
     device: int
@@ -32,10 +34,13 @@ class LoopBacking:
 
 
 def find_file_user(device: int, inode: int, *, but_loop: str | None = None) -> str | None:
-    """Return who else uses a file, as text for a message; None if nobody does.
+    """Return what else uses a file, as text for a message; None if nothing does.
 
-    The users looked for are loop devices, swap, and other processes that have the file open for writing. Without root,
-    only processes of the same user are found.
+    Three kinds of use are found:
+
+    - the file stores the data of a loop device
+    - the file is an active swap file
+    - another process has the file open for writing; without root, only processes of this user are seen
 
     Args:
         device: The device number of the file's file system (``st_dev``).

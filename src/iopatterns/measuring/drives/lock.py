@@ -31,13 +31,13 @@ class DiskBusyError(DriveError):
 def locked(number: int, *, subject: str | None, shared: bool = False) -> Iterator[None]:
     """Hold the lock of a block device while the context lasts.
 
-    The lock is flock(2) on the kernel's own node of the device, such as ``/dev/sdb``. It applies to all paths that lead
-    to the device, and udev leaves a locked device alone.
+    The device is locked with flock(2) on the kernel's own node, such as ``/dev/sdb``. All paths to the device therefore
+    share one lock. udev leaves a locked device alone.
 
     Args:
         number: The device number (``st_rdev``).
-        subject: What is to be measured, such as ``drive 'lab'``. A message with it is printed before waiting for a lock
-            that another process holds. None raises an error instead of waiting.
+        subject: What is to be measured, such as ``drive 'lab'``. If another process holds the lock, a message with this
+            text is printed, and the lock is waited for. None raises DiskBusyError instead.
         shared: Whether other processes may hold a shared lock meanwhile.
 
     Raises:
@@ -62,11 +62,12 @@ def locked(number: int, *, subject: str | None, shared: bool = False) -> Iterato
 def locked_file(path: Path, *, subject: str) -> Iterator[None]:
     """Create a lock file and hold its lock while the context lasts.
 
-    The file is deleted on exit. On a file system that several hosts share, the lock excludes processes on all of them.
+    If another process holds the lock, a message is printed, and the lock is waited for. The file is deleted on exit. On
+    a file system that several hosts share, the lock excludes processes on all of them.
 
     Args:
         path: The path of the lock file.
-        subject: What the lock protects, such as ``drive 'lab'``, for the message that is printed before waiting for it.
+        subject: What the lock protects, such as ``drive 'lab'``, for the message.
 
     Raises:
         OSError: The file cannot be created, or the file system has no locks.
@@ -94,14 +95,15 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def take_lock(descriptor: int, name: str, *, subject: str | None, shared: bool = False) -> None:
-    """Take the lock of an open file, waiting for it if necessary.
+    """Lock an open file or device, waiting if another process holds the lock.
 
-    The lock is released when the file is closed.
+    The lock is released when the descriptor is closed.
 
     Args:
-        descriptor: The open file.
-        name: The name of the file for the error message.
-        subject: What the lock protects, for the message that is printed before waiting. None raises an error instead.
+        descriptor: The descriptor of the file or device.
+        name: The name of the file or device, for the error message.
+        subject: What the lock protects. If another process holds the lock, a message with this text is printed, and the
+            lock is waited for. None raises DiskBusyError instead.
         shared: Whether other processes may hold a shared lock meanwhile.
 
     Raises:
@@ -134,11 +136,11 @@ def kernel_node(number: int) -> Path:
 
 
 def wrong_node(node: Path, number: int) -> DriveError:
-    """Return the error for a node in /dev that is another device than expected.
+    """Return the error to raise if a node in /dev is another device than expected.
 
     Args:
-        node: The node.
-        number: The device number that was expected.
+        node: The path of the node.
+        number: The device number that the node should have.
     """
     return DriveError(f"{node} is not the disk {device_number_text(number)}. Was /dev changed by hand?")
 

@@ -104,7 +104,7 @@ class OwnFolder:
             The descriptor of the file.
 
         Raises:
-            NotOursError: What has this name is not a regular file of this user, or has several hard links.
+            NotOursError: The file is not a regular file, belongs to another user, or has several hard links.
             OSError: The file cannot be opened.
         """
         try:
@@ -141,7 +141,10 @@ class OwnFolder:
         return self.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def delete(self, name: str) -> None:
-        """Delete a file in the folder if it exists; of a symbolic link, only the link."""
+        """Delete a file in the folder if it exists.
+
+        If the file is a symbolic link, only the link is deleted.
+        """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.descriptor)
 

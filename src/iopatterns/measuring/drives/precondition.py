@@ -18,9 +18,9 @@ MAX_ROUNDS = 25
 def precondition(descriptor: int, size_bytes: int, mode: str, round_ms: int, output: Path) -> PreconditioningRecord:
     """Write to a block device until it is in a known state.
 
-    The mode ``fill`` writes the first part of the device once, sequentially. The mode ``steady`` then writes 4 KiB
-    blocks randomly in rounds, until the IOPS of the last five rounds meet SNIA's limits for steady state, but for at
-    most 25 rounds.
+    Both modes begin with writing the first `size_bytes` bytes once, sequentially. With the mode ``steady``, rounds of
+    random 4 KiB writes to this part follow. They end once the IOPS of the last five rounds meet SNIA's limits for
+    steady state, or after 25 rounds.
 
     Args:
         descriptor: The open device.
@@ -30,7 +30,8 @@ def precondition(descriptor: int, size_bytes: int, mode: str, round_ms: int, out
         output: The path of a temporary file for fio's results.
 
     Returns:
-        The record for metadata files: the arguments. For ``steady``, also the IOPS of each round and their variation.
+        The record for metadata files: the mode and the size. For ``steady``, also the duration and the IOPS of the
+        rounds, and how much the IOPS varied.
 
     Raises:
         FioError: fio failed.

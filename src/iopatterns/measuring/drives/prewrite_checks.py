@@ -62,11 +62,11 @@ class _RefusedError(Exception):
 
 
 class PrewriteChecks:
-    """The checks of one disk before it is read or written.
+    """The checks that a disk must pass before it is measured.
 
-    The first check resolves the path and opens the device. All other checks and all properties refer to the device that
-    was opened, even if the path leads to another device later. The checks change nothing on the device. The caller must
-    call `close`.
+    A disk that is only read needs to pass fewer checks than one that is written. The first check resolves the path and
+    opens the device. All other checks and all properties refer to the device that was opened, even if the path leads to
+    another device later. The checks change nothing on the device. The caller must call `close`.
     """
 
     def __init__(self, entry: BlockEntry) -> None:
@@ -107,7 +107,7 @@ class PrewriteChecks:
     def node(self) -> Path:
         """The kernel's node of the opened device, such as ``/dev/sda``.
 
-        Raises DriveError if the device is gone, or if that node is another device.
+        Raises DriveError if the device is gone, or if another device is at this path.
         """
         node = kernel_node(self.number)
         try:
@@ -146,11 +146,13 @@ class PrewriteChecks:
                 )
 
     def checks(self, *, writing: bool) -> Iterator[Check]:
-        """Yield the result of each check in order, up to the first check that fails.
+        """Make the checks in order, and yield the result of each.
+
+        The first check that fails is the last one made. If the disk is only read, two checks are made: that the path
+        leads to a block device, and that this device is the disk in the configuration.
 
         Args:
-            writing: Whether the disk is to be written. For reading, only the first two checks are made: that the path
-                is a block device, and that it is the configured disk.
+            writing: Whether the disk is to be written, which requires all checks.
         """
         steps: list[tuple[str, Callable[[], str]]] = [
             ("block device", self._require_block_device),
@@ -373,12 +375,12 @@ class PrewriteChecks:
         return host_state.own_state_folder("written") / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.json"
 
     def note_writing(self, *, done: bool) -> None:
-        """Record on this host that this package writes, or has written, to the disk.
+        """Record on this host that this package writes to the disk.
 
-        Later checks then recognise the data as this package's own.
+        Later checks then recognise the data on the disk as this package's own.
 
         Args:
-            done: False before writing. True afterwards: a SHA-256 of a sample of the data is recorded.
+            done: Whether writing has ended. If so, a sample of the data is read, and its SHA-256 is recorded.
 
         Raises:
             OSError: The disk cannot be read.

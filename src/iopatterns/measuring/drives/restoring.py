@@ -21,11 +21,12 @@ from iopatterns.raw import tuning_steps
 def restored_on_exit(disk: Disk, owner: Owner) -> Iterator[Journal]:
     """Yield a journal for a disk; restore the settings recorded in it on exit.
 
-    Settings that an earlier, interrupted run left changed are restored first.
+    A journal is a file with the original values of changed settings. Settings that an earlier, interrupted run left
+    changed are restored first.
 
     Args:
-        disk: The disk whose settings may be changed. The caller holds its lock, unless this user may not open the disk.
-        owner: The drive and the checkout of the project for which settings are changed.
+        disk: The disk whose settings may be changed. If this user may open the disk, the caller must hold its lock.
+        owner: The drive that is measured, and the project folder. The journal names both.
 
     Yields:
         The journal. Each setting must be recorded in it before the setting is changed.
@@ -63,17 +64,17 @@ def _restore_despite_stop_signal(own_journal: Journal) -> None:
 def locked_disks(disks: Sequence[Disk], owner: Owner, *, exclusive: bool, subject: str) -> Iterator[Journal]:
     """Lock the disks under a file; yield a journal for the settings of the first.
 
-    Settings that interrupted runs left changed on any of the disks are restored first. The settings recorded in the
-    journal are restored on exit.
+    A journal is a file with the original values of changed settings. Settings that interrupted runs left changed on any
+    of the disks are restored first. On exit, the settings recorded in the journal are restored.
 
     A disk that this user may not open is not locked. This user cannot change its settings either.
 
     Args:
         disks: The disks, at least one.
-        owner: The drive and the checkout of the project for which settings are changed.
-        exclusive: Whether to exclude all other measurements, as required for changing settings. If false, measurements
-            that change no settings may share the disks. Restoring a disk's settings first requires an exclusive lock in
-            any case.
+        owner: The drive that is measured, and the project folder. The journal names both.
+        exclusive: Whether the locks exclude all other measurements. Changing settings requires this. If false,
+            measurements that change no settings share the locks; the lock of a disk whose settings must be restored
+            first is exclusive nevertheless.
         subject: What is to be measured, such as ``drive 'lab'``, for the message that is printed before waiting for a
             lock.
 
@@ -144,11 +145,12 @@ def _restore_leftovers(disk: Disk) -> None:
 def restore_all_disks() -> tuple[list[str], list[str]]:
     """Restore all disk settings that interrupted runs left changed on this host.
 
-    A disk that is being measured is skipped: the measurement restores its settings.
+    Each such run left a journal: a file with the original values of the settings that it changed. A disk that is being
+    measured is skipped; the measurement restores its settings.
 
     Returns:
-        The lines that report what was restored or skipped, and an error message for each journal whose settings could
-        not be restored.
+        Two lists of text: what was restored or skipped, and an error message for each journal whose settings could not
+        be restored.
     """
     results: list[str] = []
     errors: list[str] = []

@@ -45,14 +45,14 @@ def find_signatures(descriptor: int) -> list[str]:
 
 
 def find_partition_signatures(descriptor: int, known: Collection[tuple[int, int]]) -> Iterator[tuple[Partition, str]]:
-    """Yield the partition and the type of each signature in a device's partitions.
+    """Find the signatures in the partitions of a device; yield partition and type.
 
-    The partitions are those in the partition table on the device, even if the kernel has not read it. If a program to
-    find them is missing or fails, the type begins with ``unknown``.
+    The partition table is read from the device, so that partitions are found that the kernel does not know. If the
+    signatures in a partition cannot be determined, the type is a text that begins with ``unknown``.
 
     Args:
         descriptor: The open device.
-        known: Start and length, in sectors, of the partitions to skip because the kernel has devices for them.
+        known: The partitions to skip, because the kernel has devices for them: start and length in sectors.
     """
     argv = ["partx", "--raw", "--noheadings", "--output", "NR,START,SECTORS", descriptor_path(descriptor)]
     result = _run(argv, descriptor)

@@ -31,15 +31,13 @@ _NOT_IN_MODEL = {
 
 
 class TwinDrive:
-    """A simulated drive (kind ``twin``). Results are the same as with ``twin run``.
+    """A simulated drive (kind ``twin``).
 
-    Every repetition starts from the state in the model file.
+    Every repetition starts from the state in the model file. The results are the same as with the command ``twin run``,
+    which metadata files record for users.
 
-    Nothing on this machine is read or written except a state folder below ``data/raw/.twins``, which stores the
-    settings of the drive. Each cell has its own folder, so that cells of one drive can be measured concurrently.
-
-    fio is loaded only once, and forks for each repetition of the cell. The command line that is recorded in metadata
-    files starts fio with `prefix` instead, and gives the same result.
+    Besides the raw files, measuring writes only below ``data/raw/.twins``. Each cell has a state folder there, which
+    stores the settings of the drive. Several cells of one drive can therefore be measured at once.
     """
 
     def __init__(self, root: Path, specification: Specification) -> None:
@@ -63,8 +61,7 @@ class TwinDrive:
 
         On exit, fio is ended and the state folder is deleted.
 
-        The lock matters only in a cluster: if it has lost contact to a host, it may start a job again elsewhere, so
-        that two jobs measure the same cell.
+        The lock protects against a job that a cluster starts twice, after it has lost contact to the first host.
         """
         with lock.locked_file(self._state.with_suffix(".lock"), subject=f"{self._label}: this cell"):
             try:
@@ -163,15 +160,20 @@ class TwinDrive:
         return dataclasses.replace(outcome, counters=_read_counters(self._totals))
 
     def replay(self, path: Path, replay: records.Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
-        """Replay a phase of a block trace on the drive in its initial state.
+        """Replay a phase of a block trace on a fresh simulated drive.
+
+        A block trace lists requests to a drive with their times. A phase is a named part of it.
 
         Args:
             path: The trace.
-            replay: The phase and the options, as the cell's specification has them.
+            replay: The key ``replay`` of the cell's specification: the name of the phase, and the options.
 
         Returns:
-            The ``twin replay`` command by which a user replays the trace, the content of the raw file (a summary of the
-            replay), and the drive's counters by name.
+            Three values:
+
+            - the ``twin replay`` command line by which a user replays the trace
+            - the content of the raw file: a summary of the replay
+            - the counters of the simulated drive, by name
         """
         from iopatterns.measuring import replays  # imports pandas
 
@@ -196,9 +198,14 @@ class TwinDrive:
         return stored.read_bytes() if stored.exists() else None
 
     def identify(self) -> records.DriveIdentity:
-        """Return name and kind of the drive, and the properties that its model declares.
+        """Return what metadata files store about the drive.
 
-        The result includes the name and the digest of the model, and the changed parameters if there are any.
+        The result has:
+
+        - the name of the drive in the configuration, and how much of it is measured
+        - the name and the digest of its model
+        - the parameters of the model that the configuration changes, if any
+        - the properties that the model declares, such as serial number and size
         """
         model = self.model()
         identity: records.DriveIdentity = {

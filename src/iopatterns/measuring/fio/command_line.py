@@ -24,11 +24,11 @@ def fio_command_line(
 
     The options of the cell come first, then the options that every measurement needs:
 
-    - ``thread``: jobs are threads of one process, so that its end ends all jobs
-    - ``randrepeat=0`` with ``randseed``: the offsets follow from the seed, and differ between repetitions
+    - ``thread``: jobs are threads of one process. If this process ends, all jobs end
+    - ``randrepeat=0`` with ``randseed``: the offsets follow from the seed, which differs between repetitions
     - ``allow_file_create=0``: fio never creates a file in place of a missing drive
-    - ``iopsavgtime``: fio reports how the rate varies over at least five intervals, which show whether it is steady. A
-      cell may set another length of the intervals
+    - ``iopsavgtime``: the length of the intervals in which fio measures the rate. It is chosen so that there are at
+      least five, because fewer do not show whether the rate is steady. A cell may set another length
 
     Args:
         specification: The specification of the cell.
@@ -36,7 +36,7 @@ def fio_command_line(
         randseed: The seed of the repetition.
         runtime_ms: How long fio runs.
         output: The path of fio's result file (json+ format).
-        iolog: The path of the I/O log to replay. All its requests go to the drive. None replays none.
+        iolog: The path of the I/O log that fio replays on the drive. None if fio replays no log.
     """
     options = specification["fio"]
     argv = ["fio", f"--name={options['rw']}", f"--filename={_escaped(target)}"]
@@ -85,8 +85,7 @@ def _escaped(path: str) -> str:
 def only_reads(options: FioOptions) -> bool:
     """Return whether a workload only reads.
 
-    If the workload replays a log of the user, its option ``rw`` says whether the log writes. The log is checked against
-    ``rw`` when it is read.
+    If the workload replays an I/O log, the result follows from its options. The log itself is not read.
 
     Args:
         options: The fio options of the workload.

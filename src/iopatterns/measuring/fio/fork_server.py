@@ -27,11 +27,10 @@ _STATUS = struct.Struct("i")  # the wait status of wait(2)
 class FioForkServer:
     """A fio process that forks a child for each repetition on a simulated drive.
 
-    Loading fio and its libraries takes longer than a repetition in virtual time. The server loads them once. The
-    library that is preloaded into fio implements the other side of the protocol (``src/twin/preload/executions.cc``).
+    Loading fio and its libraries takes longer than a repetition in virtual time. The server loads them only once.
 
-    If this process dies, the kernel kills the server and its children. If a repetition fails, they are killed, too; the
-    next repetition starts a new server.
+    If a repetition fails, the server and its children are killed, and the next repetition starts a new server. If this
+    process dies, the kernel kills the server and its children.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -50,11 +49,9 @@ class FioForkServer:
     def run(self, argv: list[str], expected_s: float, displayed: list[str]) -> FioOutcome:
         """Run one repetition and wait for its end.
 
-        Unlike on a real drive, it does not matter if the process is stopped meanwhile: virtual time stops with it.
-
         Args:
             argv: The command line, from `iopatterns.twin.running.command_on_drive`.
-            expected_s: The expected duration in seconds.
+            expected_s: The expected duration in seconds. A repetition that takes far longer is killed.
             displayed: The command line by which a user gets the same result, for messages.
 
         Returns:

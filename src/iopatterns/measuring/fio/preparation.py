@@ -10,8 +10,8 @@ from iopatterns.measuring.fio.process import run_fio
 def fill(descriptor: int, size_bytes: int) -> None:
     """Fill the start of an open file or block device with incompressible data.
 
-    fio writes it once, sequentially. The writes bypass the page cache and are flushed. A file must have at least the
-    given size before the call, because fio would delete a shorter file.
+    The data is written once, sequentially, bypassing the page cache, and is flushed. A file must already have at least
+    the size that is written: fio would delete a shorter one.
 
     Args:
         descriptor: The descriptor of the file or device.

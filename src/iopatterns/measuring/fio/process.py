@@ -48,8 +48,8 @@ class FioOutcome:
         started_s: The time of the start, in seconds since the epoch.
         ended_s: The time of the end, in seconds since the epoch.
         wall_s: The duration in seconds, by a clock that is never set.
-        disturbed: What disturbed fio, as the end of a sentence that begins with "fio": "was stopped by a signal for a
-            while". None if nothing did.
+        disturbed: What disturbed fio, such as "was stopped by a signal for a while". A message puts the word "fio"
+            before this text. None if nothing disturbed fio.
         counters: The counters of a simulated drive at the end, by name. None for a real drive.
     """
 
@@ -134,7 +134,7 @@ def spawned(
     Args:
         argv: The command line.
         output: The file that receives stdout and stderr.
-        mask: The signals that the program starts with as blocked, from `child_signals_blocked`.
+        mask: The signals that are blocked in the program, from `child_signals_blocked`.
         environment: The environment variables. Those for time zone and locale are replaced by fixed values.
         descriptors: The file descriptors that the program inherits.
 
@@ -193,11 +193,11 @@ def die_with_parent(signal_number: int) -> None:
 def child_signals_blocked() -> Iterator[set[int | signal.Signals]]:
     """Block SIGCHLD and SIGCONT in this process while the context lasts.
 
-    `_wait` receives them while it waits for a child. SIGCHLD gets its default action meanwhile: if it were ignored, the
-    kernel would discard the exit status of the child.
+    Code that waits for a child can then receive the two signals with sigtimedwait(2). Meanwhile, SIGCHLD has its
+    default action. If the signal were ignored, the kernel would discard the exit status of the child.
 
     Yields:
-        The signals that were blocked before. They are to be the blocked signals of the child.
+        The signals that were blocked before. A child should be started with only these blocked.
     """
     action = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _CHILD_SIGNALS)

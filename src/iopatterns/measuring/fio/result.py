@@ -31,18 +31,23 @@ def check_result(
 ) -> int:
     """Check the result of a repetition; return how many bytes it read and wrote.
 
-    fio exits with 0 in several cases in which it measured nothing. Therefore, the result must have one document without
-    errors, the expected number of jobs, I/O in each direction (read or write), and a runtime near the requested one.
+    fio may exit with 0 although it measured nothing. A valid result therefore has:
+
+    - one document without errors
+    - the expected number of jobs
+    - reads if the workload reads, and writes if it writes
+    - a runtime that is near the requested one
+
     There are two exceptions:
 
-    - A replay may do I/O in one direction only, and ends early once all requests are done.
-    - One direction of a mixed workload may have no request, if so few were made that chance explains it.
+    - A replay of an I/O log may lack reads or writes, and may end early once all its requests are done.
+    - A mixed workload may lack reads or writes, if it made so few requests that chance explains the lack.
 
     Args:
         output: The path of fio's result file (json+ format).
         specification: The specification of the cell.
         requests: The number of requests in the replayed log; None without a log.
-        outcome: The times of the fio process on a real drive. None for a simulated drive, which nothing can disturb.
+        outcome: When the fio process ran, and what disturbed it. None for a simulated drive, which nothing can disturb.
 
     Raises:
         DisturbedError: On a real drive, fio was disturbed, or ran too short or too long.

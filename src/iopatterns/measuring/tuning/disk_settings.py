@@ -33,14 +33,16 @@ RecordSetting = Callable[[str, int | str], None]
 def set_on_disk(device: Path, setting: str, wanted: int, note: RecordSetting | None = None) -> TuningStep:
     """Set a setting of a disk until the disk's next power cycle.
 
-    WCE (write cache enable) of an NVMe disk is its volatile write cache. ``look_ahead`` exists on SATA disks only.
-    After a change of WCE, the kernel's view of the write cache is updated.
+    - ``WCE`` (write cache enable) is the write cache of the disk. After a change, the kernel's view of the write cache
+      is updated.
+    - ``look_ahead`` exists on SATA disks only.
 
     Args:
         device: The node of the disk, such as ``/dev/sda``.
         setting: One of `DISK_SETTINGS`.
         wanted: The value to set, 0 or 1.
-        note: Called before the change with the name and the old value of each setting that the change affects.
+        note: Function that is called before the change, once for each setting that the change affects. Its arguments
+            are the name and the old value of the setting.
 
     Returns:
         The values before and after, and whether the wanted value is in effect. A setting that the disk lacks is
@@ -55,11 +57,14 @@ def set_on_disk(device: Path, setting: str, wanted: int, note: RecordSetting | N
 
 
 def current_value(device: Path, setting: str) -> int | str | None:
-    """Return the present value of a setting of a disk or of its queue in the kernel.
+    """Return the present value of a setting of a disk.
+
+    The setting may be one of the disk itself, such as ``WCE``, or one of the disk's queue in the kernel, such as
+    ``scheduler``.
 
     Args:
         device: The node of the disk, such as ``/dev/sda``.
-        setting: The name of the setting, such as ``WCE`` or ``scheduler``.
+        setting: The name of the setting.
 
     Returns:
         The value. None if the disk has no such setting.
@@ -91,7 +96,10 @@ def read_write_cache(disk: str) -> WriteCache:
         disk: The kernel's name of the disk, such as ``sda``.
 
     Returns:
-        ``drive`` is 1 (on) or 0 (off), ``kernel`` is ``write back`` or ``write through``. Either is None if unknown.
+        Two keys, each of which is None if unknown:
+
+        - ``drive``: what the disk reports, 1 (on) or 0 (off)
+        - ``kernel``: what the kernel assumes, ``write back`` (on) or ``write through`` (off)
     """
     device = Path("/dev") / disk
     access = _access(device, _WRITE_CACHE) if disk.startswith(("sd", "nvme")) else ""

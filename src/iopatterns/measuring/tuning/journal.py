@@ -76,8 +76,9 @@ class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def file_name(self) -> str:
         """Return the file name of the disk's journal.
 
-        It consists of the end of the serial number, a digest of the serial number, and the kernel's name of the disk. A
-        disk without a serial number has the model and a digest of model and name instead.
+        The journal is the file with the original values of changed settings. Its name has three parts: the end of the
+        serial number, a digest of the serial number, and the kernel's name of the disk. If the disk has no serial
+        number, the first part is from the model, and the digest is of the model and the kernel's name.
         """
         readable = re.sub(r"[^A-Za-z0-9]+", "-", self.serial or self.model or "disk")[-24:].strip("-")
         return f"{readable}-{self._digest}.{self.device}.json"
@@ -85,7 +86,8 @@ class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def file_pattern(self) -> str:
         """Return a glob pattern for the file names of the disk's journals.
 
-        It matches the journals that the disk had under any of its kernel's names, such as ``sda`` and later ``sdb``.
+        A disk may have several journals, because the kernel may have named it ``sda`` and later ``sdb``. The pattern
+        matches all of them. For a disk without a serial number, only the journal under its present name is matched.
         """
         return f"*-{self._digest}.*.json"
 
@@ -110,7 +112,7 @@ def connected_disk(device: str) -> Disk | None:
 
 
 class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The measurement for which settings of a disk are changed.
+    """The drive and the project folder for which settings of a disk are changed.
 
     Attributes:
         drive: The name of the drive in the configuration.
@@ -138,8 +140,7 @@ class JournalEntry(
 ):
     """The content of a journal: which settings of a disk are changed, and for whom.
 
-    In the file, two attributes have the keys ``by`` and ``settings`` of earlier versions, so that journals of their
-    interrupted runs can still be read.
+    In the file, the attribute `owner` has the key ``by``, and `changed` has the key ``settings``.
 
     Attributes:
         disk: The disk.
@@ -162,9 +163,10 @@ class JournalEntry(
 
 
 class Journal:
-    """The journal of one disk, for the process that holds the disk's lock.
+    """The file that records the original values of changed settings of one disk.
 
-    The file exists only while settings are changed.
+    If a run is interrupted, a later run restores the settings from this file. The file exists only while settings are
+    changed. The caller must hold the lock of the disk.
 
     Attributes:
         path: The path of the file.
@@ -254,7 +256,7 @@ def has_unrestored_settings(drive: str, checkout: Path) -> bool:
 def is_reserved_for_root(path: Path) -> bool:
     """Return whether a journal belongs to root and this user is not root.
 
-    Only root can restore its settings then.
+    If so, this user may not restore the settings in the journal.
     """
     with contextlib.suppress(OSError):
         return os.geteuid() != 0 and path.stat(follow_symlinks=False).st_uid == 0
@@ -267,7 +269,7 @@ def is_reserved_for_root(path: Path) -> bool:
 def read_journal(path: Path) -> JournalEntry | None:
     """Return the content of a journal; None if the file does not exist.
 
-    The content is checked strictly. It contains no paths: the files to write when restoring follow from the disk.
+    The content is checked strictly, so that restoring it can only set valid values of known settings.
 
     Raises:
         RestoreError: The journal is not valid, or cannot be trusted because another user can write to it.
@@ -361,7 +363,12 @@ def _is_same_hardware(found: Disk, recorded: Disk) -> bool:
 def is_undone_by_reboot(entry: JournalEntry) -> bool:
     """Return whether a restart of the machine has reset all settings in a journal.
 
-    This is so if the machine has restarted since, and the journal has only settings of the kernel's queue.
+    The result is True if both conditions hold:
+
+    - the machine has restarted since the settings were changed
+    - all settings in the journal are settings of the disk's queue in the kernel
+
+    Settings that the disk itself stores may survive a restart.
     """
     return entry.boot != _boot_id() and not set(entry.settings) & set(disk_settings.DISK_SETTINGS)
 
@@ -369,11 +376,12 @@ def is_undone_by_reboot(entry: JournalEntry) -> bool:
 def restore_entry(path: Path, entry: JournalEntry, disk: Disk) -> list[str]:
     """Restore the settings in a journal on a locked disk, then delete the journal.
 
-    Settings are restored in the order in which they were changed, because some change others: a new scheduler resets
-    the number of requests.
+    - Settings are restored in the order in which they were changed, because some affect others. For example, a new
+      scheduler resets the number of requests.
+    - Settings that the disk itself stores are always restored.
+    - Settings of the disk's queue in the kernel are not restored if the machine has restarted, or if the disk has
+      another name now. In these cases, the kernel has already set up the queue again.
 
-    Settings of the kernel's queue are left alone if the machine has restarted or the disk has another name now, because
-    the kernel has set up the queue again. Settings that the disk stores may survive a restart, and are always restored.
     Stop signals are blocked meanwhile.
 
     Args:

@@ -28,13 +28,15 @@ def attribute_path(disk: str, setting: str) -> Path:
 
 
 def expected_form(setting: str, value: object) -> str:
-    """Return an empty text if a value is valid for a setting, or the valid form.
-
-    The valid form is a text for a message, such as "a number of at most 9 digits".
+    """Check whether a value is valid for a setting.
 
     Args:
         setting: One of `QUEUE_SETTINGS`.
         value: The value to check.
+
+    Returns:
+        An empty text if the value is valid. Otherwise, a description of valid values for a message, such as "a number
+        of at most 9 digits".
     """
     if setting == _SCHEDULER:  # any name: the disk may have had a scheduler that no study may ask for
         form = "a scheduler's name, one word"
@@ -49,16 +51,17 @@ def expected_form(setting: str, value: object) -> str:
 def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[str, int | str], None]) -> TuningStep:
     """Set a setting of a disk's queue.
 
-    For an I/O scheduler that current kernels no longer have, its successor is set: ``bfq`` for ``cfq``.
+    If the wanted I/O scheduler no longer exists in the kernel, its successor is set, such as ``bfq`` for ``cfq``.
 
     Args:
         disk: The kernel's name of the disk, such as ``sda``.
         setting: One of `QUEUE_SETTINGS`.
         wanted: The value to set.
-        note: Called before the change with the name and the old value of each setting that the change affects.
+        note: Function that is called before the change, once for each setting that the change affects. Its arguments
+            are the name and the old value of the setting.
 
     Returns:
-        The values before and after, and whether the wanted value is in effect. If not, the reason is included.
+        The values before and after, whether the wanted value is in effect, and the reason.
     """
     attribute = attribute_path(disk, setting)
     before = attribute_value(attribute)

@@ -17,14 +17,15 @@ _PACKAGES = {"nvme": "nvme-cli", "smartctl": "smartmontools"}  # packages with a
 
 @dataclass(frozen=True)
 class SettingAccess:
-    """The commands by which a program reads and sets one setting of one drive.
+    """How a program, such as sdparm, reads and sets one setting of one drive.
 
     Attributes:
         program: The name of the program.
-        find: Reads the setting with a function that runs commands. Returns the value, and whether it is changeable
-            (None: unknown). Returns None if the drive has no such setting.
-        order: Returns the command that sets a given value.
-        rejected: Returns whether the result of the setting command is a refusal. Some programs exit with 0 then.
+        find: Function that reads the setting. Its argument is a function that runs a command. It returns the value, and
+            whether the setting is changeable (None if unknown). It returns None if the drive has no such setting.
+        order: Function that returns the command line that sets a given value.
+        rejected: Function that returns whether the drive refused to set the value, given the result of the command. By
+            default, any exit status other than 0 means this.
         again_after: The exit statuses after which a command is repeated once.
     """
 
@@ -43,10 +44,10 @@ def set_value(
     Nothing is set if the drive already has the value, or declares the setting as not changeable.
 
     Args:
-        access: The commands that read and set the setting.
+        access: How to read and set the setting.
         setting: The name of the setting.
         wanted: The value to set.
-        note: Called with the name and the old value before the value is changed.
+        note: Function that is called before the value is changed, with the name and the old value of the setting.
 
     Returns:
         The values before and after, whether the wanted value is in effect, the reason in words, and the commands that
