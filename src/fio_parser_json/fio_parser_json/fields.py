@@ -178,11 +178,11 @@ def latencies(direction: Fields) -> Iterator[tuple[str, Fields, int]]:
 
 
 def clat_is_lat(top: Fields, options: dict[str, str]) -> bool:
-    """Return whether the percentiles in ``clat_ns`` are those of total latencies.
+    """Return whether percentiles and bins in ``clat_ns`` are of total latencies.
 
-    fio 3.1 to 3.12 keep a single histogram for each direction, and write its percentiles into ``clat_ns`` in any case.
-    By default it is the histogram of completion latencies (clat). If the option lat_percentiles is on or
-    clat_percentiles is off, it is the histogram of total latencies (lat).
+    fio 3.1 to 3.12 keep one histogram for each direction. By default it counts completion latencies (clat). If the
+    option lat_percentiles is on or clat_percentiles is off, it counts total latencies (lat). In both cases these
+    versions write the percentiles of the histogram into ``clat_ns``, and fio 3.1 also writes its bins there.
 
     Args:
         top: The top level of the document, which contains the version of fio.

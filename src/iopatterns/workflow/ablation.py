@@ -163,9 +163,12 @@ class Mechanism:
     def switched_off(self, drive: kinds.ResolvedEntry) -> kinds.ResolvedEntry | None:
         """Return a drive's entry of config/drives.yaml with the mechanism switched off.
 
-        Returns None if the drive is not simulated or does not have the mechanism. A drive has the mechanism if
-        `switches` changes a parameter of its model that does not come from a data sheet, but is assumed or fitted. If
-        `fixed_by_source` is set, the drive has the mechanism if `switches` changes any parameter.
+        Returns None if the drive is not simulated or does not have the mechanism. The drive has the mechanism if both
+        of these are true:
+
+        - `models` is empty or contains the model of the drive.
+        - `switches` changes a parameter of the drive that does not come from a data sheet, but is assumed or fitted.
+          With `fixed_by_source`, a change of any parameter suffices.
 
         Args:
             drive: The entry of the drive.

@@ -56,7 +56,7 @@ def preconditioning_s(cells: Cells, drive: str) -> float:
     """Return the longest time in seconds that preconditioning a drive may take.
 
     With ``precondition: steady`` in config/config.yaml, a disk is written at random until its rate is steady. The
-    result is the time limit of this. In all other cases it is 0.
+    result is the time limit for these writes. It is 0 for any other drive or setting.
 
     Args:
         cells: All cells of the run.

@@ -56,10 +56,10 @@ class ArchiveFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells to measure, and the state of their files when they were planned.
+    """The cells of a run, and the files that existed when the run was planned.
 
-    A cell is one measurement to repeat: a drive, its settings and a workload. Each cell has a folder for its raw files.
-    In the attributes, the path of the folder below `RAW_FOLDER` identifies the cell.
+    A cell is one configuration to measure: a drive, its settings and a workload. Each cell has a folder for its raw
+    files. In the attributes, the path of the folder below `RAW_FOLDER` identifies the cell.
 
     Attributes:
         config: The checked configuration of the run.
