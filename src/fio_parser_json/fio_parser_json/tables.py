@@ -384,7 +384,7 @@ def disk_util(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipp
         - ``{read,write}_ticks_ms``, ``in_queue_ms``: waiting time, summed over all requests.
         - ``util_percent``: share of the time in which the disk was busy.
         - ``aggr_`` before the name of each statistic, such as ``aggr_read_ios``: for a disk that consists of other
-          disks (RAID, LVM), the sum over these disks. ``aggr_util_percent`` is the maximum over these disks.
+          disks (RAID, LVM), the mean over these disks. ``aggr_util_percent`` is the maximum over these disks.
 
     Raises:
         FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.
