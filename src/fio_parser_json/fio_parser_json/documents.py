@@ -32,14 +32,13 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 class FioParseError(ValueError):
     """The error raised for text that is not complete, valid output of fio.
 
-    The message consists of the source, the place and the problem. If there is a likely cause, such as a killed fio, the
-    problem names the cause.
+    The message consists of the attributes `source`, `place` and `problem`, separated by colons.
 
     Attributes:
         source: Name of the file or text.
-        place: Line and column (``line 12, column 3``) or a JSON path (``jobs[2].read.iops``); empty if the error
-            concerns the entire source.
-        problem: What is wrong at the place.
+        place: Where the text is wrong: line and column (``line 12, column 3``) or a JSON path (``jobs[2].read.iops``).
+            It is empty if the error concerns the entire source.
+        problem: What is wrong at the place, and the likely cause if there is one, such as that fio was killed.
     """
 
     def __init__(self, source: str, place: str, problem: str) -> None:
@@ -63,8 +62,8 @@ class Document:
         source: Name of the file or text that contains the document.
         index: Position of the document in the source, from 0.
         data: The decoded top-level object. Numbers that fio wrote as nan or inf are None.
-        preamble: The text that fio printed before the document, since the previous document: notes, ETA lines,
-            ``fio: ...`` messages.
+        preamble: The text between the previous document, or the start of the source, and this document. It has notes,
+            ETA lines and ``fio: ...`` messages.
         trailer: The text after the last document of the source; empty for all other documents.
         jobs: The objects in ``jobs`` or, in client mode, in ``client_stats``. With several servers, ``fio --client``
             adds the sum over all servers as a job named "All clients". This sum is left out.
@@ -133,8 +132,8 @@ def parse_documents(text: str, source: str) -> list[Document]:
         The documents in the order of the text, at least one.
 
     Raises:
-        FioParseError: The text is empty, or contains no document, or any document in it is truncated or malformed.
-            Complete documents before a truncated one are not returned either.
+        FioParseError: The text contains no document, or at least one truncated or malformed document. No document is
+            returned then, even if others are complete.
     """
     if not text.strip("\0 \t\r\n"):
         state = "empty" if not text else "blank"

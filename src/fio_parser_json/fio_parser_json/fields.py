@@ -153,8 +153,8 @@ def sampled(statistics: Fields, count: str) -> bool:
 
     Args:
         statistics: The object that contains the statistic.
-        count: Name of the field with the number of samples. If the field is missing, samples are assumed, because older
-            versions do not write it (``N``: fio before 3.18).
+        count: Name of the field with the number of samples. If this field is missing, the result is True, because older
+            versions of fio do not write the field. An example is ``N``, which fio writes since version 3.18.
     """
     return statistics.integer(count) != 0
 
@@ -163,8 +163,12 @@ def latencies(direction: Fields) -> Iterator[tuple[str, Fields, int]]:
     """Yield the submission, completion and total latency of a direction.
 
     Yields:
-        Name (``slat``, ``clat`` or ``lat``), object with the statistics, and the factor from their unit to nanoseconds:
-        1, or 1000 for microseconds (fio before 3.0). The object is empty if fio did not write this latency.
+        Three values for each of these latencies:
+
+        - the name: ``slat``, ``clat`` or ``lat``;
+        - the object with the statistics; empty if fio did not write this latency;
+        - the factor that converts the statistics to nanoseconds: 1000 if fio wrote microseconds (before fio 3.0),
+          otherwise 1.
     """
     for latency in LATENCIES:
         if f"{latency}_ns" not in direction.fields and latency in direction.fields:
@@ -174,11 +178,11 @@ def latencies(direction: Fields) -> Iterator[tuple[str, Fields, int]]:
 
 
 def clat_is_lat(top: Fields, options: dict[str, str]) -> bool:
-    """Return whether the histogram in ``clat_ns`` is of total latencies.
+    """Return whether percentiles and bins in ``clat_ns`` are of total latencies.
 
-    fio 3.1 to 3.12 keep a single histogram for each direction. It counts total latencies (lat) instead of completion
-    latencies (clat) if the option lat_percentiles is on or clat_percentiles is off. These versions nevertheless write
-    the percentiles of the histogram into ``clat_ns``. fio 3.1 also writes its bins there.
+    fio 3.1 to 3.12 keep one histogram for each direction. By default it counts completion latencies (clat). If the
+    option lat_percentiles is on or clat_percentiles is off, it counts total latencies (lat). In both cases these
+    versions write the percentiles of the histogram into ``clat_ns``, and fio 3.1 also writes its bins there.
 
     Args:
         top: The top level of the document, which contains the version of fio.
@@ -202,8 +206,9 @@ def percentiles_of(
         options: The options of the job, as returned by `options_of`.
 
     Yields:
-        A key and a value. The key is the index of the latency in `LATENCIES` and the percentile, such as ``(1, 99.9)``
-        for clat. The value is in ns, or None if fio wrote no valid number.
+        A key and a value for each percentile. The key is a pair: the index of the latency in `LATENCIES`, and the
+        percentile. For example, ``(1, 99.9)`` is the 99.9th percentile of clat. The value is in ns, or None if fio
+        wrote no valid number.
 
     Raises:
         FioParseError: A percentile is not a number from 0 to 100.

@@ -45,13 +45,15 @@ def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Ski
         - ``time_ms``: time since the start of the job; since 1970 with ``log_unix_epoch``.
         - ``direction``: ``read``, ``write`` or ``trim``.
         - ``value``: bytes per second (``bw``), I/Os per second (``iops``) or nanoseconds (latencies). Latencies of fio
-          before 3.0 are in microseconds, and are not converted, because the file does not contain the version. With
-          ``log_avg_msec``, a line is the mean of an interval (with ``log_max_value`` its maximum). Otherwise a line is
-          a single I/O: ``value`` is then 1 for ``iops``, and the block size divided by the latency for ``bw``.
+          before 3.0 are in microseconds, and are not converted, because the file does not contain the version.
+
+          With ``log_avg_msec``, the value is the mean of an interval; with ``log_max_value`` too, the maximum of the
+          interval. Without ``log_avg_msec``, each line is a single I/O. The value is then 1 for ``iops``, and the block
+          size divided by the latency for ``bw``.
         - ``bs_bytes``: size of the I/O; 0 for a mean.
         - ``offset_bytes``: offset of the I/O with ``log_offset``; otherwise NA.
-        - ``priority``: with ``log_prio``, the complete value of the I/O priority. Otherwise 1 for an I/O of high
-          priority, and 0 for others. NA in logs of older versions.
+        - ``priority``: with ``log_prio``, the complete value of the I/O priority. Without it, 1 for an I/O of high
+          priority, and 0 for other I/Os. NA if the version of fio does not log the priority.
 
     Raises:
         FioParseError: The name of a file is not the name of such a log, or a line is invalid.

@@ -97,16 +97,18 @@ NUMBERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
 def numbers(options: Mapping[str, str], direction: str) -> dict[str, int | None]:
     """Return the numeric options of a job for one direction.
 
-    An option with a value for each direction, such as ``bs=4k,64k`` (reads, then writes and trims), gives the value of
-    ``direction``.
+    An option may have a value for each direction: ``bs=4k,64k`` sets 4k for reads, and 64k for writes and trims.
 
     Args:
         options: All options of the job, as text.
-        direction: ``read``, ``write``, ``trim`` or ``mixed``. For ``mixed``, an option whose values differ is None.
+        direction: ``read``, ``write``, ``trim`` or ``mixed``.
 
     Returns:
-        The number of each key of `NUMBERS`, such as ``bs_bytes``. It is None if the job does not set the option, or if
-        its text is not a number of this kind.
+        A number for each key of `NUMBERS`, such as ``bs_bytes``. The number is None in these cases:
+
+        - The job does not set the option.
+        - The text of the option is not a number of this kind.
+        - The direction is ``mixed``, and the option has different values for reads, writes and trims.
     """
     return {
         column: next((read(_value(options[name], direction), options) for name in names if name in options), None)

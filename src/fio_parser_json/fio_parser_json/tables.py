@@ -139,21 +139,23 @@ def jobs(
         - ``iops_{min,max,mean,stddev}``: statistics of the samples that fio takes every ``iopsavgtime`` (fio 3.0 and
           later).
         - ``bandwidth_samples``, ``iops_samples``: number of samples (fio 3.0 and later).
-        - ``bandwidth_share_percent``: mean of the samples as a share of the bandwidth of the group (``bw_agg``).
+        - ``bandwidth_share_percent``: mean of the bandwidth samples, as a share of the bandwidth of the group of jobs
+          (``bw_agg``).
         - ``{slat,clat,lat}_{min,max,mean,stddev}_ns``: submission, completion and total latency. fio before 3.0
           measures microseconds, which are converted.
         - ``usr_cpu_percent``, ``sys_cpu_percent``, ``context_switches``: values of the job, repeated in each of its
           directions.
-        - ``iodepth_level_{1,2,4,8,16,32,ge64}_percent``: share of the I/Os of the job that were issued with this many
-          I/Os in flight. Each level ends below the next: level 16 is 16 to 31 (``io_u_mark_depth`` in ``io_u.c``). fio
-          writes any share above 0 as at least 0.1.
+        - ``iodepth_level_{1,2,4,8,16,32,ge64}_percent``: share of the I/Os of the job that were issued at this I/O
+          depth, the number of I/Os in flight. A level reaches to the next level: ``16`` stands for depths 16 to 31
+          (``io_u_mark_depth`` in ``io_u.c``). fio writes any share above 0 as at least 0.1.
         - ``iodepth_{submit,complete}_{0,4,8,16,32,64,ge64}_percent``: share of the calls of the I/O engine that
-          submitted, or completed, up to this many I/Os. Each bucket begins above the previous one.
+          submitted, or completed, this many I/Os. Each bucket begins above the previous one: ``16`` stands for 9 to 16
+          I/Os, and ``ge64`` for more than 64.
         - ``latency_{2,4,10,20,50,100,250,500,750,1000}_{ns,us,ms}_percent``, ``latency_{2000,ge2000}_ms_percent``:
-          share of the I/Os of the job with a total latency up to this value and above the previous bucket
-          (``io_u_mark_latency``). fio writes any share above 0 as at least 0.01.
-        - ``iodepth_reached``: lower bound of the ``iodepth_level`` with the largest share; of equal shares, the lower
-          level.
+          share of the I/Os of the job by total latency. Each bucket begins at the previous one: ``50_us`` stands for 20
+          to 50 us (``io_u_mark_latency``). fio writes any share above 0 as at least 0.01.
+        - ``iodepth_reached``: the depth at which the ``iodepth_level`` with the largest share begins. If two levels
+          have equal shares, the lower one counts.
 
         Next come the percentiles in ns, such as ``clat_p99_9_ns``. There is a column
         ``{slat,clat,lat}_p<percentile>_ns`` for each percentile that occurs in any source, in ascending order.
@@ -273,9 +275,9 @@ def latency_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Sk
         - ``source``, ``document``, ``job``, ``jobname``, ``direction``: as in `jobs`.
         - ``latency``: ``slat``, ``clat`` or ``lat``. fio writes ``clat`` only, unless ``slat_percentiles``,
           ``lat_percentiles`` or ``clat_percentiles`` are set.
-        - ``bin_ns``: the latency that fio gives for the bin, the middle of its range (``plat_idx_to_val`` in
-          ``stat.c``). Below 128, the width of a bin is 1. Above, it is at most 1/64 of the latency. fio before 3.0 has
-          bins of whole microseconds.
+        - ``bin_ns``: the middle of the bin, which fio writes as its latency (``plat_idx_to_val`` in ``stat.c``). A bin
+          below 128 ns is 1 ns wide. A bin above 128 ns is at most 1/64 of its latency wide. fio before 3.0 has the
+          same bins in microseconds.
         - ``count``: number of I/Os in the bin. The sum over all bins is the number of samples that fio writes as ``N``.
 
     Raises:
@@ -381,8 +383,8 @@ def disk_util(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipp
         - ``{read,write}_sectors``: sectors of 512 bytes (fio 3.38 and later).
         - ``{read,write}_ticks_ms``, ``in_queue_ms``: waiting time, summed over all requests.
         - ``util_percent``: share of the time in which the disk was busy.
-        - the columns of statistics again with the prefix ``aggr_``, for a disk that consists of other disks (RAID,
-          LVM): sums over these disks. ``aggr_util_percent`` is their maximum.
+        - ``aggr_`` before the name of each statistic, such as ``aggr_read_ios``: for a disk that consists of other
+          disks (RAID, LVM), the mean over these disks. ``aggr_util_percent`` is the maximum over these disks.
 
     Raises:
         FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.

@@ -57,17 +57,20 @@ class Mechanism:
 
     It is declared in config/ablations.yaml or in a study's file.
 
+    A mechanism of a drive is switched off by other parameter values (`switches`). A mechanism of the kernel or file
+    system is switched off by replaying other traces (`traces`), which were recorded without it.
+
     Attributes:
-        name: The name under which it is declared.
+        name: The name under which the mechanism is declared.
         description: What the drive, kernel or file system does, in a sentence.
-        study: The study whose file declares it. It is then switched off in cells of this study only. None for all
-            studies.
-        switches: Parameter values that switch it off. Each entry maps parameters to values, and applies to the models
-            that have all its parameters.
+        study: The study whose file declares the mechanism. The mechanism is switched off in cells of this study only.
+            None if config/ablations.yaml declares the mechanism, which then applies to all studies.
+        switches: Mappings of parameters to the values that switch the mechanism off. A mapping applies to each model
+            that has all its parameters.
         models: The names of the models that have the mechanism; empty for no limit.
-        traces: For a mechanism of the kernel or file system: the trace that was recorded with the mechanism off, by the
-            path of the trace that it replaces.
-        drive: The simulated drive on which the replacing traces are replayed; None for the drive of the cell.
+        traces: The path of the trace to replay instead, by the path of the trace that a cell replays; empty for a
+            mechanism of a drive.
+        drive: The simulated drive on which the traces in `traces` are replayed; None for the drive of the cell.
         fixed_by_source: Whether a data sheet or source states all parameters that `switches` changes.
         assumed: Whether the source does not state that its programs had this mechanism.
     """
@@ -86,9 +89,10 @@ class Mechanism:
     def kind(self) -> str:
         """How the mechanism is switched off, as ablation records name it.
 
-        Either by parameters of the simulated drive: ``source`` if the source states all of them, otherwise ``set``. Or
-        by traces that were recorded without the mechanism: ``assumed`` if the mechanism is assumed, otherwise
-        ``traces``.
+        - ``source``: by parameters of the simulated drive, all of which a source states (`fixed_by_source`).
+        - ``set``: by other parameters of the simulated drive.
+        - ``assumed``: by traces that were recorded without the mechanism, which is assumed (`assumed`).
+        - ``traces``: by such traces, for a mechanism that is not assumed.
         """
         if self.traces:
             return "assumed" if self.assumed else "traces"
@@ -127,9 +131,10 @@ class Mechanism:
     def switched_off_in(self, conf: config.Config) -> config.Config:
         """Return a configuration in which the mechanism is switched off.
 
-        Its drives are the simulated drives that have the mechanism. A drive has a mechanism of the kernel or file
-        system if one of its cells replays a trace that `traces` replaces. `switched_off` defines which drives have
-        another mechanism.
+        The returned configuration has only the simulated drives that have the mechanism:
+
+        - A mechanism with `traces`: drives with a cell that replays one of the traces to replace.
+        - Any other mechanism: drives for which `switched_off` returns an entry.
 
         Args:
             conf: The configuration with the mechanism.
@@ -158,15 +163,19 @@ class Mechanism:
     def switched_off(self, drive: kinds.ResolvedEntry) -> kinds.ResolvedEntry | None:
         """Return a drive's entry of config/drives.yaml with the mechanism switched off.
 
-        Returns None if the drive is not simulated or does not have the mechanism. A drive has the mechanism if
-        switching it off changes a parameter that is assumed or fitted. With `fixed_by_source`, any changed parameter
-        suffices, but all of them must come from a data sheet.
+        Returns None if the drive is not simulated or does not have the mechanism. The drive has the mechanism if both
+        of these are true:
+
+        - `models` is empty or contains the model of the drive.
+        - `switches` changes a parameter of the drive that does not come from a data sheet, but is assumed or fitted.
+          With `fixed_by_source`, a change of any parameter suffices.
 
         Args:
             drive: The entry of the drive.
 
         Raises:
-            AblationError: A value is invalid, or `fixed_by_source` is wrong.
+            AblationError: A value is invalid, or `fixed_by_source` is set and a changed parameter does not come from a
+                data sheet.
         """
         if not kinds.is_simulated(drive) or (self.models and drive["model"] not in self.models):
             return None
@@ -200,9 +209,9 @@ def simulated_drives_only(conf: config.Config) -> config.Config:
 
 
 def load_mechanisms(conf: config.Config) -> list[Mechanism]:
-    """Return the mechanisms that config/ablations.yaml and the studies declare.
+    """Return the mechanisms that config/ablations.yaml and studies declare.
 
-    Only configured studies count.
+    The studies are those that config/config.yaml names.
 
     Raises:
         ConfigError: A file is invalid.
@@ -276,13 +285,14 @@ def _is_file(path: Path) -> bool:
 
 
 def ablation_runs_by_name(conf: config.Config) -> dict[str, str]:
-    """Return the runs of an ablation, each with the file that declares it.
+    """Return the names of the runs of an ablation, each with a declaring file.
 
-    There is a run for each mechanism, which is switched off, and the run `BASELINE_RUN`, in which nothing is switched
-    off.
+    There is one run for each mechanism, in which this mechanism is switched off. One more run, `BASELINE_RUN`, has
+    nothing switched off.
 
     Returns:
-        The path of the declaring file by the name of the run, which is `BASELINE_RUN` or `Mechanism.slug`.
+        A mapping. A key is the name of a run: `BASELINE_RUN`, or `Mechanism.slug`. The value is the path of the file
+        that declares the mechanism; for `BASELINE_RUN`, it is config/ablations.yaml.
     """
     return {BASELINE_RUN: MECHANISMS_FILE, **{each.slug: each.file for each in load_mechanisms(conf)}}
 
@@ -295,7 +305,7 @@ def studies_with_claims(conf: config.Config) -> list[str]:
 def claims_if_any(root: Path, study: str) -> list[dict[str, Any]]:
     """Return the claims of a study, as in its claims.yaml.
 
-    The list is empty if the file is missing, which `entry.require_sources` reports, or has no claims.
+    The list is empty if this file has no claims or is missing.
     """
     if not (root / _claims_file(study)).exists():
         return []
@@ -310,7 +320,7 @@ def _claims_file(study: str) -> str:
 def cells_used_by_claims(conf: config.Config, study: str) -> list[grid.Cell]:
     """Return the cells of a study that are measured for its claims.
 
-    These are the cells of all experiments that a check of a claim names.
+    Each claim has checks that name experiments of the study. The result has all cells of these experiments.
     """
 
     def named(content: Any) -> Iterator[str]:
@@ -330,16 +340,17 @@ def cells_used_by_claims(conf: config.Config, study: str) -> list[grid.Cell]:
 def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) -> str:
     """Judge the claims for all runs of an ablation, and write the ablation records.
 
-    There is a record for each configured study with claims, data/ablation/<study>.yaml.
+    A record, data/ablation/<study>.yaml, is written for each configured study with claims.
 
     Args:
         root: The project's folder.
         overrides: Values that replace keys of config/config.yaml.
-        measured: The folder with a folder for each run, see `ablation_runs.measure_without_mechanism`.
+        measured: The folder with the measurements. It has a folder for each run, which
+            `ablation_runs.measure_without_mechanism` filled.
 
     Returns:
-        Text for a terminal: a line for each claim that changes its outcome, with the mechanisms that cause this, and a
-        line for each written record.
+        Text for a terminal. It has a line for each claim whose outcome changes, with the mechanisms that change it, and
+        a line for each written record.
     """
     conf = config.load_config(root, overrides)
     declared = load_mechanisms(conf)
@@ -447,10 +458,10 @@ def ablation_trace_files(conf: config.Config) -> list[str]:
 
 
 def ablation_input_files(conf: config.Config) -> list[str]:
-    """Return the files on which the ablation records and their staleness depend.
+    """Return the files that `load_ablation_records` depends on.
 
-    These are the records, the files that declare mechanisms, and the replayed traces. The list is empty if there is no
-    record.
+    These are the ablation records, the files that declare mechanisms, and the replayed traces. The list is empty if
+    there is no record.
     """
     records = [study_files.ABLATION.format(study=study) for study in studies_with_claims(conf)]
     existing = [file for file in records if (conf.root / file).exists()]
@@ -504,19 +515,20 @@ def _sum(content: Any) -> str:
 def load_ablation_records(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
     """Return the content of the ablation records, by study.
 
-    A record is a committed file, data/ablation/<study>.yaml.
-
-    Studies without a record are left out.
+    A record is a committed file, data/ablation/<study>.yaml. Studies without a record are left out.
 
     Args:
         root: The project's folder.
         overrides: Values that replace keys of config/config.yaml.
 
     Returns:
-        A mapping for each study. ``mechanisms``: the mechanisms that were switched off, each with ``name``, ``says``
-        (its description) and ``by`` (`Mechanism.kind`). ``flips``: by claim id, the names of the mechanisms whose
-        switching off changes the outcome of the claim. ``stale``: the files and drives that have changed since the
-        record was made.
+        For each study, a mapping with these keys:
+
+        - ``mechanisms``: the mechanisms that were switched off. Each is a mapping with ``name``, ``says`` (the
+          description) and ``by`` (`Mechanism.kind`).
+        - ``flips``: a mapping of claim ids to mechanism names. The outcome of the claim changes if one of these
+          mechanisms is switched off.
+        - ``stale``: the names of the files and drives that have changed since the record was made.
 
     Raises:
         AblationError: A record or a mechanism is invalid.

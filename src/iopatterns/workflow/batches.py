@@ -40,11 +40,11 @@ class Batch:
 
 
 def study_batches(cells: Cells, study: str) -> list[Batch]:
-    """Return the batches of a study, on all drives that are not archives.
+    """Return the batches of a study.
 
-    The cells of a batch take a few seconds in all; a longer cell has a batch of its own. The batches depend on the
-    configuration only, and not on existing raw files, because a job that starts on another host must compute the same
-    batches.
+    Cells on archives, which are drives that were measured elsewhere, are in no batch. The cells of a batch take a few
+    seconds in all, and a longer cell has a batch of its own. The batches depend on the configuration only: a job on
+    another host computes the same batches, whichever raw files exist there.
     """
     found: list[list[grid.Cell]] = []
     room_s, room_characters, drive = 0.0, 0, ""
@@ -88,9 +88,9 @@ def time_limit_min(cells: Cells, batch: Batch, attempt: int) -> int:
 
 
 def recorded_traces(batch: Batch) -> list[str]:
-    """Return the paths of the traces that a batch replays and that this run records.
+    """Return the paths of the traces that a batch replays, if this run records them.
 
-    Shipped traces, which exist before the run, are left out.
+    Other replayed traces exist before the run, and are left out.
     """
     replays = (cell.specification.get("replay") for cell in batch.cells)
     return list(dict.fromkeys(replay["trace"] for replay in replays if replay and "made_of" in replay))
@@ -105,9 +105,10 @@ def specification_options(cells: Iterable[grid.Cell]) -> list[str]:
 
 
 def job_message(cells: Cells, of_job: Iterable[grid.Cell]) -> str:
-    """Return the message of a job: a line for each cell that has missing raw files.
+    """Return the message that announces a job to the user.
 
-    If there is no such cell, the message is that the job checks the cells.
+    It has a line for each cell that is still to be measured. If all cells have been measured, it says that the job
+    checks whether they are complete.
 
     Args:
         cells: All cells of the run.

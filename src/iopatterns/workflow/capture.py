@@ -54,7 +54,8 @@ class TraceRecording:
         drive: The name of the simulated drive.
         options: Options of `linux.LinuxOptions`, by name.
         phases: The shell command of each phase, by the name of the phase; empty for a replay.
-        level: The environment variable that differs between recordings, with its value; empty if there is none.
+        level: The environment variable for the shell commands that tells this recording from similar ones, with its
+            value, by name; empty if there is none.
         replay: The processes to replay; None for shell commands.
     """
 
@@ -136,14 +137,17 @@ def _replays(group: str, processes: Mapping[str, Any]) -> Iterator[tuple[str, pr
 
 
 def planned_recordings(root: Path, studies: Iterable[str]) -> dict[str, config.PlannedRecording]:
-    """Return the recordings of some studies, by the shipped trace that each replaces.
+    """Return the recordings of some studies, each for the shipped trace it replaces.
 
-    A shipped trace is a committed file, data/traces/<study>/<name>.parquet. The recorded trace is written to
-    results/traces.
+    A shipped trace is a committed file, data/traces/<study>/<name>.parquet. A run that records traces replays a file
+    below results/traces instead.
 
     Args:
         root: The project's folder.
         studies: The names of the studies.
+
+    Returns:
+        A mapping of the path of the shipped trace to the recording.
 
     Raises:
         CaptureError: The Linux kernel for recording has not been built.
@@ -175,9 +179,10 @@ def planned_recordings(root: Path, studies: Iterable[str]) -> dict[str, config.P
 
 
 def recording_digest(conf: config.Config, study: str, name: str) -> str:
-    """Return the SHA-256 of everything that a recording depends on.
+    """Return the SHA-256 of the inputs of a recording.
 
-    The text is empty if the configuration does not plan this recording.
+    The inputs are the files in data/workloads/<study>, the options, the script, the simulated drive, the kernel and the
+    programs. The result is an empty text if this recording is not planned in the configuration.
 
     Args:
         conf: The configuration.
@@ -247,12 +252,12 @@ def record_trace(root: Path, study: str, name: str, output: Path) -> None:
 
 
 def write_shipped_trace(trace: Path, output: Path, marks: Mapping[str, int]) -> None:
-    """Convert a trace that `twin linux` wrote to the Parquet form of shipped traces.
+    """Write a trace in the form of shipped traces: Parquet with the start of phases.
 
     Args:
-        trace: The trace as CSV. A CSV trace has the guest's time, to which `marks` refers.
+        trace: The CSV file that `twin linux` wrote. Its times are those of the guest's clock.
         output: The Parquet file to write.
-        marks: The guest's time in nanoseconds at the start of each phase.
+        marks: The time of the guest's clock at the start of each phase in nanoseconds, by the name of the phase.
     """
     import pandas as pd  # not needed to plan a run
 
@@ -271,9 +276,12 @@ def recording_provenance(root: Path, study: str, made: Iterable[Path]) -> dict[s
         made: The paths of all traces of the study.
 
     Returns:
-        Keys: ``kernel`` (versions of its source and compiler, checksums of its configuration and binary), ``programs``
-        (their versions), and ``traces``. For each trace there are drive, options, script, processes (of a replay),
-        number of requests, start of each phase and SHA-256.
+        A mapping with these keys:
+
+        - ``kernel``: the versions of its source and compiler, and the checksums of its configuration and binary.
+        - ``programs``: the version of fio and of each mkfs program, by the name of the program.
+        - ``traces``: a mapping for each trace, by name. Its keys are ``drive``, ``options``, ``script``, ``processes``
+          (for a replay), ``requests`` (their number), ``phases_ns`` (start of each phase) and ``sha256``.
     """
     built = (root / ".linux/linux.txt").read_text(encoding="utf-8").splitlines()
     recorded = {path.stem: path for path in made}
@@ -322,7 +330,7 @@ def compare_with_shipped(root: Path, made: Mapping[str, Any], study: str) -> tup
         study: The name of the study.
 
     Returns:
-        Whether all traces are identical, and a line of text about the comparison.
+        Whether each recorded trace is identical to its shipped trace, and a line of text about the comparison.
     """
     path = root / SHIPPED_TRACES / study / PROVENANCE_FILE
     if not path.exists():

@@ -13,8 +13,11 @@ from iopatterns.workflow import hosts
 def resource_names(conf: config.Config) -> list[str]:
     """Return the names of the Snakemake resources that jobs of a run may require.
 
-    A run has one unit of each resource. There is a resource for this host, for each host that a drive names, and for
-    each independent drive.
+    A run has one unit of each resource. There is a resource for each of these:
+
+    - this host;
+    - each host that the entry of a drive names;
+    - each independent drive, which is a drive listed under ``independent_drives`` in config/config.yaml.
     """
     hosts_of = dict.fromkeys(["", *(kinds.host_of(entry) for entry in conf.drives.values())])
     return [*(_of_host(host) for host in hosts_of), *(_of_independent(drive) for drive in conf.independent_drives)]
@@ -23,9 +26,11 @@ def resource_names(conf: config.Config) -> list[str]:
 def resource_amount(conf: config.Config, drive: str, resource: str) -> int:
     """Return the amount of a resource that measuring a drive requires: 1 or 0.
 
-    A job of an independent drive requires the resource of this drive only. A job of another real drive requires the
-    resource of its host, and the resources of all independent drives of this host. A simulated drive requires no
-    resource.
+    The amount is 1 for these resources, and 0 for others:
+
+    - A drive listed under ``independent_drives`` in config/config.yaml requires its own resource.
+    - Any other real drive requires the resource of its host, and those of all independent drives of this host.
+    - A simulated drive requires no resource.
 
     Args:
         conf: The configuration.
@@ -43,8 +48,9 @@ def resource_amount(conf: config.Config, drive: str, resource: str) -> int:
 def slurm_options(conf: config.Config, drive: str) -> str:
     """Return the Slurm options of a job that measures a drive, as one text.
 
-    An example is ``--exclusive --nodelist=HOST``. The first option is missing for an independent drive, the second for
-    a drive without a host.
+    For a drive on a host, the text is ``--exclusive --nodelist=HOST``. If the drive is listed under
+    ``independent_drives`` in config/config.yaml, ``--exclusive`` is left out. For a drive without a host, the text is
+    empty.
     """
     host = kinds.host_of(conf.drives[drive])
     # the host comes last, because the plugin would take text after a blank for an option
@@ -55,7 +61,8 @@ def slurm_options(conf: config.Config, drive: str) -> str:
 def check_independence(conf: config.Config) -> None:
     """Raise ConfigError if two independent drives are on the same disk of this host.
 
-    Measurements of independent drives may run at the same time, and would disturb each other on one disk.
+    Independent drives are listed under ``independent_drives`` in config/config.yaml. They may be measured at the same
+    time, which would disturb both measurements on one disk.
     """
     on: dict[str, str] = {}
     for drive in conf.independent_drives:
@@ -71,8 +78,8 @@ def check_independence(conf: config.Config) -> None:
 def disks_of_drive(conf: config.Config, drive: str) -> list[str]:
     """Return the names of the physical disks of a real drive, such as ``sda``.
 
-    The drive may be a disk itself, or a file on one or several disks. The list is empty for a simulated drive, and if
-    the disk or the folder of the file does not exist.
+    A real drive is a disk, or a file on one or several disks. The list is empty if the drive is not real, or if its
+    disks cannot be determined.
 
     Args:
         conf: The configuration.

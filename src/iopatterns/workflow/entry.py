@@ -73,9 +73,8 @@ def check_folder(root: Path) -> None:
 def require_sources(root: Path, inputs: Iterable[object]) -> None:
     """Raise ConfigError unless all source files of the rules exist and are readable.
 
-    A source is an input that no rule makes. Snakemake's own check does not suffice. If a source is missing, but an
-    earlier run left the result made from it, Snakemake treats this result as a source: it then measures everything and
-    analyses nothing.
+    A source is an input that no rule makes. Snakemake itself does not report a missing source if an earlier run left
+    the result that is made from the source.
 
     Args:
         root: The project's folder.

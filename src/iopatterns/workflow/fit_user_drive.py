@@ -71,15 +71,15 @@ class DriveFitError(IoPatternsError):
 def fittable_drives(root: Path, words: Sequence[str] | None = None) -> list[str]:
     """Return the names of the drives that a simulated drive can be fitted to.
 
-    These are all drives except archives, which are drives that were measured elsewhere. Targets ``twin_of_DRIVE`` on
-    the command line are checked, because Snakemake would not explain what is wrong with them.
+    These are all drives except archives, which are drives that were measured elsewhere. If the command line contains
+    targets ``twin_of_DRIVE``, the function also checks that each DRIVE is one of these drives.
 
     Args:
         root: The project's folder.
         words: The words of the command line; by default those of this process.
 
     Raises:
-        DriveFitError: A target names a drive that does not exist or is an archive.
+        DriveFitError: The drive of a target does not exist or is an archive.
     """
     entries = drive_entries.read_drive_entries(root, complete=False).entries
     for word in sys.argv[1:] if words is None else words:
@@ -154,7 +154,9 @@ def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
 
 
 def is_held_out(rw: str, bs: str, iodepth: str) -> bool:
-    """Return whether a point of `FIT_LEVELS` is held out of the fit.
+    """Return whether a measured point is held out: the fit does not use its rate.
+
+    A point is a combination of the levels in `FIT_LEVELS`.
 
     Args:
         rw: The workload.
@@ -353,8 +355,13 @@ class FitFindings:
     def points(self) -> "pd.DataFrame":
         """The measured points with the rate of the model, one row per point.
 
-        Fitted points come first, then held-out points. Columns: rw, bs_bytes, iodepth, executions, measured_iops,
-        low_iops, high_iops, held_out, model_iops and error_percent (of the model).
+        Points that the fit used come first, then held-out points. The columns are:
+
+        - ``rw``, ``bs_bytes``, ``iodepth``: the point.
+        - ``executions``: the number of repetitions.
+        - ``measured_iops``, ``low_iops``, ``high_iops``: the mean measured rate, and its confidence interval.
+        - ``held_out``: whether the point is held out of the fit.
+        - ``model_iops``, ``error_percent``: the rate of the model, and its error.
         """
         import pandas as pd
 

@@ -55,7 +55,8 @@ def measuring_s(cells: Cells, cell: grid.Cell, repetitions: int) -> float:
 def preconditioning_s(cells: Cells, drive: str) -> float:
     """Return the longest time in seconds that preconditioning a drive may take.
 
-    It is 0 unless a disk is written at random until its rate is steady (``precondition: steady``).
+    With ``precondition: steady`` in config/config.yaml, a disk is written at random until its rate is steady. The
+    result is the time limit for these writes. It is 0 for any other drive or setting.
 
     Args:
         cells: All cells of the run.
@@ -111,9 +112,9 @@ def forecast_text(cells: Cells) -> str:
 
 
 def own_repetitions_lines(cells: Cells) -> list[str]:
-    """Return a line about studies whose own file sets the number of repetitions.
+    """Return a line that lists the studies whose own file sets the repetitions.
 
-    The list is empty if there is no such study.
+    The result is a list with this line, and empty if there is no such study.
     """
     own = ", ".join(f"{study} {repetitions}" for study, repetitions in cells.own_repetitions().items())
     return [f"Repetitions of a cell: {cells.config.repetitions}; set by the study's file: {own}"] if own else []

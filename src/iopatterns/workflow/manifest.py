@@ -183,12 +183,14 @@ def write_manifests(root: Path, fio_version: str) -> Path:
 def compare_results(root: Path, fio_version: str, results: str = config.DEFAULT_RESULTS) -> tuple[bool, str]:
     """Compare the results of a run with the committed manifests.
 
-    A study is compared if its configuration is the one of its manifest. Report and scorecard are compared if this
-    applies to all studies. If no manifest exists for the version of fio, another version's manifest is used, namely the
-    one with the fewest differences. Then only tables, figures and numbers are compared, because other files contain the
-    version.
+    There are manifests of each study, and of report and scorecard, for one or more versions of fio. These are compared:
 
-    Nothing is compared if a drive is real or archived, or if no study has the configuration of its manifest.
+    - Each study whose configuration has not changed since its manifest was written.
+    - Report and scorecard, if this is so for all studies.
+    - Nothing, if a drive is real or an archive.
+
+    If no manifest exists for the given version of fio, the manifests of the version with the fewest differences are
+    used. In this case only tables, figures and numbers are compared, because other files contain the version.
 
     Args:
         root: The project's folder.
@@ -196,8 +198,8 @@ def compare_results(root: Path, fio_version: str, results: str = config.DEFAULT_
         results: The results folder, relative to `root`.
 
     Returns:
-        False if a file differs from the manifest of this version of fio, otherwise True; and a sentence about the
-        comparison.
+        A truth value and a text about the comparison. The value is False if a file differs from the manifest of the
+        given version of fio, otherwise True.
 
     Raises:
         ManifestError: A result is missing.

@@ -71,8 +71,8 @@ def project_root(start: Path | str | None = None) -> Path:
 def from_root(path: Path | str) -> Path:
     """Return the absolute path of a path relative to the project's folder.
 
-    An absolute path is returned unchanged. If papermill executes the notebook without `execute_notebook`, the
-    parameters that papermill inserted have not been checked. This function checks them first.
+    An absolute path is returned unchanged. In a notebook that papermill executes, the function first checks the
+    parameters that papermill inserted.
 
     Raises:
         NotebookError: The project is not found, or an inserted parameter is invalid.
@@ -82,10 +82,9 @@ def from_root(path: Path | str) -> Path:
 
 
 def study_code(study: str) -> types.ModuleType:
-    """Return the module ``notebooks/<study>.py``, which has a notebook's own code.
+    """Return the module ``notebooks/<study>.py`` with the code of a study's notebook.
 
-    An ``import`` statement would find the module in some working directories only, and cannot name a study with a
-    hyphen.
+    Unlike an ``import`` statement, this works in any working directory of the project, and for a study with a hyphen.
 
     Raises:
         NotebookError: There is no such file.
@@ -171,8 +170,8 @@ def execute_notebook(
         The path of the copy.
 
     Raises:
-        NotebookError: A parameter is unknown, missing or of another type, which is checked before the kernel starts; or
-            a cell fails.
+        NotebookError: A parameter is unknown, missing or of another type, or a cell fails. Parameters are checked
+            before the kernel starts.
     """
     notebook, executed = Path(notebook), Path(executed)
     node = _read(notebook)
@@ -190,15 +189,14 @@ def execute_notebook(
 
 
 def require_outputs(notebook: Path | str, declared: Iterable[str], began_s: float) -> None:
-    """Raise NotebookError unless a notebook has written all declared files.
+    """Raise NotebookError if a file that a notebook should have written is missing.
 
-    The study's file declares them. Snakemake's own check would wait for the files, and report a slow file system.
+    The message also lists the undeclared files that the notebook has written.
 
     Args:
         notebook: The notebook.
-        declared: The paths of the declared tables, figures and numbers.
-        began_s: Start of the execution in seconds since the epoch. The message lists undeclared files written since
-            then.
+        declared: The paths of the tables, figures and numbers that the study's file declares.
+        began_s: The time at which the notebook was started, in seconds since the epoch.
     """
     paths = [Path(path) for path in declared]
     missing = [path for path in paths if not path.exists()]

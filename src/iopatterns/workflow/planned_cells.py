@@ -20,9 +20,9 @@ PROGRESS_FILE = f"{RAW_FOLDER}/.progress"
 
 
 class StopReason(enum.Enum):
-    """What sets the number of repetitions of a cell.
+    """The file that sets the number of repetitions of a cell.
 
-    The value of each member is a text for the user.
+    The value of each member is a text for the user, such as ``repetitions of the study's file``.
     """
 
     CONFIGURATION = f"repetitions of {config.CONFIG_FILE}"
@@ -34,8 +34,8 @@ class Completion:
     """The number of repetitions of a finished cell, and what sets this number.
 
     Attributes:
-        repetitions: The number.
-        reason: Whether config/config.yaml or the study's own file sets the number.
+        repetitions: The number of repetitions.
+        reason: The file that sets this number: config/config.yaml or the study's own file.
     """
 
     repetitions: int
@@ -56,14 +56,14 @@ class ArchiveFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a configuration, and the state of their files when it was read.
+    """The cells of a run, and the files that existed when the run was planned.
 
-    Each cell has a folder for its raw files, named here by its path below `RAW_FOLDER`. A cell is one configuration: a
-    drive, its settings and a workload.
+    A cell is one configuration to measure: a drive, its settings and a workload. Each cell has a folder for its raw
+    files. In the attributes, the path of the folder below `RAW_FOLDER` identifies the cell.
 
     Attributes:
-        config: The checked configuration.
-        by_study: The cells of each study by folder, in the order of the study's file.
+        config: The checked configuration of the run.
+        by_study: The cells of each study, by folder. Their order is that of the study's file.
         completions: The number of repetitions of each cell, by folder.
         modified_ns: The modification time of each existing file of a cell, by folder and file name.
     """
@@ -132,12 +132,10 @@ class Cells:
     def declared_outputs(self, cells: Iterable[grid.Cell]) -> list[str]:
         """Return the raw files to declare to Snakemake as outputs of the cells.
 
-        These are the last raw file of each cell. If it exists, they are also each earlier file that is missing or newer
-        than the last one.
+        The last raw file of each cell is declared. As repetitions are measured in order, it stands for all earlier
+        files. If the last file exists, each earlier file that is missing or newer than the last one is declared, too.
 
-        The repetitions of a cell are measured in order, so that an existing last file stands for all older files.
-        Snakemake's time and memory grow with the number of declared files. Declaring few files keeps them independent
-        of the number of repetitions.
+        Few declared files save time and memory of Snakemake.
         """
         found = []
         for cell in cells:
@@ -209,10 +207,10 @@ def archives_by_drive(conf: config.Config) -> dict[str, ArchiveFile]:
 
 
 def unpacked_marker(drive: str) -> str:
-    """Return the path of the file which records that a drive's archive is unpacked.
+    """Return the path of the file that marks the archive of a drive as unpacked.
 
-    An archive contains the packed raw files of a drive that was measured elsewhere. The path is relative to the
-    project's folder.
+    The archive contains the packed raw files of a drive that was measured elsewhere. The returned path is relative to
+    the project's folder.
 
     Args:
         drive: The name of the drive.

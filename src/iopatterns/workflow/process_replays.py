@@ -73,7 +73,7 @@ class ReplayRun:
 
 @dataclass(frozen=True)
 class ProcessReplay:
-    """The runs of one recording, which follow each other.
+    """The runs of one recording, which are replayed one after the other.
 
     Attributes:
         workload: The replayed workload, one of `stand_ins.STAND_IN_NAMES`.
@@ -103,8 +103,9 @@ class ProcessReplay:
 
         Args:
             workload: The workload.
-            numbers: The numbers of parallel processes. A run with n processes replays the first n of the workload.
-            runs: The number of runs for each number of processes.
+            numbers: How many processes a run replays in parallel, for each group of runs. A run of 8 processes replays
+                the first 8 processes of the workload.
+            runs: The number of runs in each group.
         """
         return cls(
             workload,
@@ -154,7 +155,8 @@ class ProcessReplay:
     def description(self) -> dict[str, object]:
         """Return a description of the replay for the provenance of the trace.
 
-        Keys: ``of`` (the workload), ``origin`` and ``runs`` (the number of processes of each run).
+        Its keys are ``of`` (the workload), ``origin`` (always ``stand-in``), and ``runs`` (the number of processes of
+        each run, by the name of the run).
         """
         runs = {run.name: len(run.processes) for run in self.runs}
         return {"of": self.workload, "origin": "stand-in", "runs": runs}

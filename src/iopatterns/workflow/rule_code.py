@@ -44,11 +44,11 @@ def dependencies_of(root: Path, *names: str) -> list[str]:
 def native_checksum(root: Path, *names: str) -> str:
     """Return a checksum of the compiled files that scripts and modules use.
 
-    The compiled files are the native module `_twin` and the programs and libraries beside it. Code uses one of them if
-    it imports the module, or contains the name of the file.
+    The compiled files are the native module `_twin`, and the programs and libraries in its folder. Code uses the module
+    if it imports the module. Code uses a program or library if it contains the name of the file.
 
-    Only rules outside the default run have this checksum as a parameter. Every build gives the same raw files, so that
-    a new build is no reason to measure again.
+    A rule with this checksum as a parameter runs again after a new build. The default run has no such rule, because
+    every build gives the same raw files.
 
     Args:
         root: The project's folder.

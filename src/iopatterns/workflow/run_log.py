@@ -94,8 +94,8 @@ class _Measuring:
         """Count a batch of cells as measured, and advance the bar.
 
         Returns:
-            A line with the progress to print. Empty if there is a bar, or if a line was printed less than a minute ago
-            and the study is not complete.
+            A line with the progress to print. The line is empty if a bar shows the progress. It is also empty if the
+            study is not complete and a line was printed less than a minute ago.
         """
         self._outstanding[batch.study] -= 1
         is_study_complete = not self._outstanding[batch.study]

@@ -54,8 +54,12 @@ def measuring_reasons(cells: Cells, unfinished: Sequence[grid.Cell]) -> list[str
     There is a line for each study, such as ``kapoor: 3 cells new: iodepth=64``. If at most eight cells are measured, a
     line for each cell comes first.
 
-    A cell counts as changed if the raw folder has a measurement with the same levels but another configuration, and
-    this other configuration is no longer planned.
+    The reasons are:
+
+    - with repetitions to add: the raw folder has raw files of the cell, but not of all its repetitions.
+    - changed: the raw folder has no files of the cell. It has a measurement with the same levels (such as iodepth=64)
+      and another configuration, which is no longer planned.
+    - new: the raw folder has neither of these.
 
     Args:
         cells: All cells of the run.

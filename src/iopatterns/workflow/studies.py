@@ -76,9 +76,9 @@ def is_configured(root: Path, study: str) -> bool:
 
 
 def yaml_mapping(root: Path, file: str) -> dict[str, Any]:
-    """Return the content of a YAML file of the project, if it is a mapping.
+    """Return the mapping in a YAML file of the project.
 
-    Otherwise, or if the file is missing or not valid YAML, the result is empty. Other checks report such files.
+    The result is empty if the file is missing, is not valid YAML, or contains something other than a mapping.
 
     Args:
         root: The project's folder.

@@ -66,8 +66,10 @@ def require_study(root: Path, study: str) -> None:
 def study_models(root: Path, study: str) -> set[str]:
     """Return the names of the models in data/twins that a study uses.
 
-    They are the models of the simulated drives that the study's file names or defines, and of those that its traces are
-    recorded on.
+    A study uses the models of these simulated drives:
+
+    - the drives that the study's file names or defines;
+    - the drives on which the study's traces are recorded.
     """
     content = study_grid(root, study)
     recordings = yaml_mapping(root, f"{study_files.WORKLOADS_PLACE.format(study=study)}/{_RECORDINGS}")
@@ -341,7 +343,7 @@ class StudyPackage(
         """Yield the path and content of each packed file, after verifying its checksum.
 
         Raises:
-            StudyError: The package is damaged. This may be found only after the last file.
+            StudyError: The package is damaged. The error may be raised after all files have been yielded.
         """
         with sealed_tar.open_sealed_tar(self.path, _FORMAT) as file:
             reader = sealed_tar.SealedTarReader(self.path, file, _FORMAT)
@@ -566,9 +568,9 @@ class Removal:
     Attributes:
         root: The project's folder.
         study: The name of the study.
-        paths: The files, folders and links to delete, relative to the project's folder. The keys describe their kind,
-            such as ``results``.
-        config_text: The new text of config/config.yaml; None if it does not name the study.
+        paths: The paths of files, folders and links to delete, relative to the project's folder. They are grouped by
+            kind. The name of a kind is a text for the user, such as ``raw files``.
+        config_text: The new text of config/config.yaml; None if the file does not name the study.
     """
 
     root: Path

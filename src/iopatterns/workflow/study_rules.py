@@ -62,9 +62,9 @@ def notebook_paths(conf: config.Config, study: str) -> dict[str, str]:
 
 
 def study_titles(conf: config.Config) -> dict[str, dict[str, str]]:
-    """Return the keys ``title`` and ``source`` of each configured study, by its name.
+    """Return title and source of each configured study, by the name of the study.
 
-    The source is empty if the study has none.
+    Each value is a mapping with the keys ``title`` and ``source``. The source is empty if the study has none.
     """
     return {
         study: {"title": content["title"], "source": content.get("source", "")}
@@ -73,14 +73,17 @@ def study_titles(conf: config.Config) -> dict[str, dict[str, str]]:
 
 
 def judged_studies(conf: config.Config) -> list[str]:
-    """Return the names of the configured studies with a folder of published data."""
+    """Return the names of the configured studies that have published data.
+
+    Published data are in data/published/<study>.
+    """
     return [study for study in conf.studies if sources.has_published(conf.root, study)]
 
 
 def published_files(conf: config.Config, *studies: str) -> list[str]:
-    """Return the paths of values.csv and drives.csv of some studies.
+    """Return the paths of the files values.csv and drives.csv of some studies.
 
-    They are in data/published/<study>. A study without this folder has none.
+    The files are in data/published/<study>. Studies without published data are left out.
     """
     return _published([study for study in judged_studies(conf) if study in studies], "values.csv", "drives.csv")
 
@@ -88,7 +91,7 @@ def published_files(conf: config.Config, *studies: str) -> list[str]:
 def claims_files(conf: config.Config) -> list[str]:
     """Return the paths of values.csv and claims.yaml of all configured studies.
 
-    They are in data/published/<study>. A study without this folder has none.
+    The files are in data/published/<study>. Studies without published data are left out.
     """
     return _published(judged_studies(conf), "values.csv", "claims.yaml")
 

@@ -163,15 +163,17 @@ def _colophon(root: Path, results: str) -> "Colophon":
 
 
 def compare_with_manifest(root: Path, results: str = config.DEFAULT_RESULTS) -> tuple[bool, str]:
-    """Compare the results with the committed manifest: checksums of a default run.
+    """Compare the results of a run with the committed manifests.
+
+    A manifest contains checksums of the results of a default run.
 
     Args:
         root: The project's folder.
         results: The results folder, relative to `root`.
 
     Returns:
-        Whether the results are equal, and a line of text about the comparison. The first is True if there is nothing to
-        compare them with.
+        A truth value and a line of text about the comparison. The value is False if a result differs from the manifest
+        for the version of fio that measured, otherwise True. It is therefore True if nothing was compared.
 
     Raises:
         SummaryError: The folder has no results of a complete run.
