@@ -37,7 +37,7 @@ def check_on_a_file(root: Path, study: str, changed: dict[str, Any] | None = Non
     assert len(own) >= 5
     # only the internal counters of a real drive are unknown
     unknown = {claim["because"] for claim in own if claim not in known}
-    assert all("which twins count and real drives do not tell" in because for because in unknown)
+    assert all("which simulated drives have and real drives do not report" in because for because in unknown)
     of_themselves = [claim for claim in own if claim["status"] == "contradicted by the source itself"]
     assert card["own"]["scratch"]["checkable"] == len(known) - len(of_themselves)
 

@@ -185,6 +185,8 @@ def test_locale_and_time_zone_of_the_user_are_replaced() -> None:
 def test_all_child_processes_have_the_uniform_environment() -> None:
     sources = {path: path.read_text() for path in (ROOT / "src/iopatterns").rglob("*.py") if "twin" not in path.parts}
     started = {path: len(re.findall(r"subprocess\.(?:run|Popen)\(", text)) for path, text in sources.items()}
-    uniform = {path: len(re.findall(r"env=(?:subprocess_env\.)?child_environment\(", text)) for path, text in sources.items()}
+    uniform = {
+        path: len(re.findall(r"env=(?:subprocess_env\.)?child_environment\(", text)) for path, text in sources.items()
+    }
     assert sum(started.values())
     assert started == uniform

@@ -217,7 +217,8 @@ def test_a_drive_of_another_host_is_not_measured(specification: Spec, disk_folde
     _, printed = communicate(refused, 20)
     assert refused.returncode == 1
     here = os.uname().nodename
-    assert printed == f"iopatterns: error: the drive belongs to host node7, and this host is {here}. Measure the drive on node7.\n"
+    reason = f"the drive belongs to host node7, and this host is {here}. Measure the drive on node7."
+    assert printed == f"iopatterns: error: {reason}\n"
     assert not raw.exists()
     assert not Path(specification["drive"]["path"]).exists()
     accepted = start(Path.cwd(), specification, [raw], "--host", here)

@@ -45,7 +45,7 @@ def test_passed_cases_are_counted_and_failures_have_reasons(tmp_path: Path) -> N
     assert (found["cases"], found["passed"]) == (4, 2)
     mmap, none_such = sorted(found["not passed"])[::-1]
     assert "mmap" in mmap
-    assert none_such == "also fails with fio alone"
+    assert none_such == "fails with fio alone, too"
 
 
 def test_without_a_source_tree_the_message_shows_how_to_give_one(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def test_own_traces_are_listed_below_the_stand_ins(tmp_path: Path) -> None:
 def test_without_a_kernel_a_message_says_how_to_build_it(project: Project) -> None:
     asked = {"drives": ["mtron-7500"], "studies": ["park2009"], "live": "true"}
     with pytest.raises(
-        CaptureError, match=r"live: there is no kernel .*`\./reproduce\.sh linux`, or set live to false"
+        CaptureError, match=r"live: recording requires a kernel in .*`\./reproduce\.sh linux`, or set live to false"
     ):
         load_cells(project.root, asked)
     done = project.snakemake("-n", "--config", "live=true", "studies=[park2009]", "drives=[mtron-7500]")
