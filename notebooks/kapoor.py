@@ -212,10 +212,9 @@ def _zombie_curve(replay: Mapping[str, Any], time: int | None) -> pd.DataFrame:
 
 
 def snapshot_count(replays: pd.DataFrame) -> int:
-    """Return the number of snapshots of the flash blocks that each replay has.
+    """Return the smallest number of snapshots of the flash blocks in a replay.
 
-    Only replays of the experiments with zombie curves count. If their numbers differ, the smallest is returned; it is 0
-    if a replay has no snapshots.
+    Only replays of the experiments about partly valid blocks count. The number is 0 if a replay has no snapshots.
 
     Args:
         replays: The replays, as `load_replays` returns them.

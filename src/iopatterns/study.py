@@ -34,7 +34,7 @@ _ABOUT_A_CELL = frozenset({*_CELL, "cell", "execution", "study", "experiments", 
 
 
 class AnalysisError(IoPatternsError):
-    """A column was not measured, or a mean would average different cells."""
+    """A column is missing in the measurements, or a mean would mix repetitions of different cells."""
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ class Colophon(_RunTotals, _MeasuredWith):
 
 
 class CollectError(IoPatternsError):
-    """The raw files of a study contain no measurement, as no drive took its settings."""
+    """The raw files of a study contain no measurement, because each drive rejected the settings."""
 
 
 def measurement_table(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -> pd.DataFrame:

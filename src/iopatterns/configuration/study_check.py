@@ -323,7 +323,7 @@ class _Code(NamedTuple):
     has_variables: bool
 
     def may_write(self, name: str) -> bool:
-        """Return whether a text constant or an f-string of the code can give a name."""
+        """Return whether the code contains a name as a text constant, or an f-string that can produce it."""
         return name in self.texts or any(pattern.fullmatch(name) for pattern in self.patterns)
 
 
@@ -336,7 +336,7 @@ def output_problems(conf: config.Config, study: str) -> Iterator[str]:
     A name counts as written in each of these cases:
 
     - The code contains the name as a text constant.
-    - The code contains an f-string that can give the name.
+    - The code contains an f-string that can produce the name.
     - A variable names any of the outputs, and the name is that of an experiment, drive, factor or level.
 
     A notebook that cannot be read, or that computes names in another way, is not checked.

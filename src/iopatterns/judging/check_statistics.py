@@ -311,8 +311,7 @@ class Statistic(ABC):
         has_unit: Whether the statistic has a unit: that of the first selection's quantity.
         is_of_set_up: Whether the statistic describes the set-up of an experiment instead of a result.
         experiment: The name of the experiment.
-        where: The levels of each factor at which the statistic is computed. Several factors give a value of the
-            statistic for each combination of their levels.
+        where: The levels of each factor. The statistic is computed for each combination of these levels.
         of: The name of the quantity for selections that name none.
         selections: The selection of each mean.
     """

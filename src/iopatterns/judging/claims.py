@@ -225,9 +225,9 @@ class ClaimChecks:
     def results(
         self, executions: CachedExecutions, steps: TuningRecords, method: IntervalMethod
     ) -> Iterator[PartResult]:
-        """Yield the results of all checks, one for each measured combination of levels.
+        """Yield the results of all checks of the claim.
 
-        A combination of levels is, for example, a block size and a depth that the check names.
+        A check has one result for each measured combination of levels, such as a block size and an iodepth.
 
         Args:
             executions: The repetitions of all experiments.

@@ -54,8 +54,8 @@ class TraceRecording:
         drive: The name of the simulated drive.
         options: Options of `linux.LinuxOptions`, by name.
         phases: The shell command of each phase, by the name of the phase; empty for a replay.
-        level: The environment variable for the shell commands that tells this recording from similar ones, with its
-            value, by name; empty if there is none.
+        level: An environment variable for the shell commands, with its value by its name. It distinguishes this
+            recording from similar ones. Empty if there is none.
         replay: The processes to replay; None for shell commands.
     """
 

@@ -20,7 +20,7 @@ PROGRESS_FILE = f"{RAW_FOLDER}/.progress"
 
 
 class StopReason(enum.Enum):
-    """The file that sets the number of repetitions of a cell.
+    """Why a cell has no more repetitions: which file limits their number.
 
     The value of each member is a text for the user, such as ``repetitions of the study's file``.
     """

@@ -47,8 +47,7 @@ def native_checksum(root: Path, *names: str) -> str:
     The compiled files are the native module `_twin`, and the programs and libraries in its folder. Code uses the module
     if it imports the module. Code uses a program or library if it contains the name of the file.
 
-    A rule with this checksum as a parameter runs again after a new build. The default run has no such rule, because
-    every build gives the same raw files.
+    A rule with this checksum as a parameter runs again after a new build.
 
     Args:
         root: The project's folder.

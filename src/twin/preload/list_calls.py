@@ -20,7 +20,7 @@ NOTE = (
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """Calls with the same description.
+    """A description that several interposed functions share.
 
     Attributes:
         calls: Names of the functions.

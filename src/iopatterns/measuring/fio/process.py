@@ -169,7 +169,7 @@ def spawned(
 def _preexec(parent: int, mask: set[int | signal.Signals]) -> None:
     """Prepare a child process between fork and exec (``preexec_fn`` of Popen).
 
-    The kernel is told to kill the child when its parent dies, and the signal mask is set.
+    The function asks the kernel to kill the child when its parent dies, and sets the signal mask.
 
     Args:
         parent: The process ID of the parent. The child exits at once if the parent is already dead.
