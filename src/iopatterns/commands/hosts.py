@@ -13,7 +13,7 @@ from iopatterns.commands.arguments import DriveName, drive_entry
 @click.option("--partition", default="", help="Partition of the hosts.  [default: from Slurm]")
 @click.argument("drives", nargs=-1, type=DriveName())
 def command(here: bool, partition: str, drives: tuple[str, ...]) -> None:
-    """Check that the hosts of a Slurm cluster can run the measurements.
+    """Check that the hosts of a Slurm cluster can run jobs.
 
     DRIVES are the drives to measure, by default all configured drives. A run with profiles/slurm makes the same checks
     before it submits a job. The exit status is 1 if a host cannot run the jobs.

@@ -12,7 +12,7 @@ from iopatterns.twin.commands.arguments import MODEL_ARGUMENT
 @MODEL_ARGUMENT
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(model: str, as_json: bool) -> None:
-    """Print the parameters of MODEL, and where each value comes from."""
+    """Print the parameters of MODEL with their provenance."""
     from iopatterns.twin import models
 
     loaded = models.load_model(model)

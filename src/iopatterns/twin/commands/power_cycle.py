@@ -13,7 +13,7 @@ from iopatterns.twin.state import SETTINGS_FILE
 @MODEL_ARGUMENT
 @STATE_OPTION
 def command(model: str, folder: Path | None) -> None:
-    """Power-cycle the simulated drive MODEL: unsaved settings are lost."""
+    """Power-cycle a simulated drive: unsaved settings are lost."""
     folder = state_folder_of(model, folder)
     settings = folder / SETTINGS_FILE
     if settings.exists():
