@@ -1,4 +1,4 @@
-"""Write the numbers of the documentation from the scorecard of a default run: `python docs/write_numbers.py`.
+"""Write the numbers of the documentation from the scorecard of a default run: `python docs/write_numbers.py RESULTS`.
 
 The numbers are in marked blocks of README.md and of pages in docs/. `snakemake --cores 1 readme` measures what is
 missing, and runs this script.
@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from iopatterns.judging import scorecard
+from iopatterns.judging.evidence import BUILT_INTO_MODEL, FITTED, INDEPENDENT
 
 ROOT = Path(__file__).resolve().parents[1]
-CLASSES = ("fitted", "built into the model", "independent")
+# in the order of the pages' tables
+CLASSES = (FITTED, BUILT_INTO_MODEL, INDEPENDENT)
 WORKLOADS = {"read": "sequential reads", "randread": "random reads", "randwrite": "random writes"}
 
 Studies = Mapping[str, Mapping[str, Any]]
@@ -45,15 +47,15 @@ def picture(studies: Studies) -> str:
             f"{each['drive']}, {WORKLOADS[each['rw']]} of {each['bs'].removesuffix('k')} KiB" for each in found
         )
         for name, found in of_class.items()
-        if name != "fitted"
+        if name != FITTED
     }
     return f"""\
 *Bandwidth of three drives, tables 2 and 3 of RR-9319. Hollow markers: published values of the real drives. Filled
 markers: simulated drives, means with 95 % confidence intervals. The picture shows how well the models fit, not how well
-they predict. Of the {len(points)} simulated points {len(of_class["fitted"])} are fitted to the published points.
-{len(of_class["built into the model"])} are built into the model: a parameter was chosen so that the model meets them:
-{named["built into the model"]}.
-{len(of_class["independent"])} is independent: {named["independent"]}.*"""
+they predict. Of the {len(points)} simulated points {len(of_class[FITTED])} are fitted to the published points.
+{len(of_class[BUILT_INTO_MODEL])} are built into the model: a parameter was chosen so that the model meets them:
+{named[BUILT_INTO_MODEL]}.
+{len(of_class[INDEPENDENT])} is independent: {named[INDEPENDENT]}.*"""
 
 
 def errors(studies: Studies) -> str:
@@ -100,15 +102,19 @@ def renewed(text: str, studies: Studies) -> str:
     return re.sub(r"(<!-- (\w+): written by .*? -->\n).*?<!-- end -->", block, text, flags=re.DOTALL)
 
 
-def main() -> None:
-    """Renew all pages, unless the scorecard is of a run with other values than the default."""
-    if others := scorecard.skipped_expectations(ROOT):
+def main(results: str) -> None:
+    """Renew all pages, unless the scorecard is of a run with other values than the default.
+
+    Args:
+        results: The results folder with the scorecard, relative to the project's folder.
+    """
+    if others := scorecard.skipped_expectations(ROOT, results):
         sys.exit(
             "\n".join(
                 [*others, "The documentation has the numbers of a default run. Run it first: snakemake --cores 1"]
             )
         )
-    studies = scorecard.load_scorecard(ROOT)["studies"]
+    studies = scorecard.load_scorecard(ROOT, results)["studies"]
     for name in PAGES:
         path = ROOT / name
         path.write_text(renewed(path.read_text(encoding="utf-8"), studies), encoding="utf-8")
@@ -116,4 +122,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -8,4 +8,4 @@ rule readme:
     message:
         "Writing the numbers of README.md and docs/ from the scorecard"
     shell:
-        "python docs/write_numbers.py 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}"
+        'python docs/write_numbers.py "$(dirname {input:q})" 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}'
