@@ -11,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from iopatterns.base.units import format_duration
+
 ROOT = Path(__file__).resolve().parents[2]
 SNAKEMAKE = ("bash", "-c", "source .venv/bin/activate && snakemake --cores 2")
 COMMANDS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -22,12 +24,6 @@ COMMANDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("`./reproduce.sh test --quick`", ("./reproduce.sh", "test", "--quick")),
     ("`./reproduce.sh test`", ("./reproduce.sh", "test")),
 )
-
-
-def duration(seconds: float) -> str:
-    """Return a duration as people write it, such as ``4 min 5 s``."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s" if rest else "under 1 s"
 
 
 def main() -> None:
@@ -47,7 +43,7 @@ def main() -> None:
             subprocess.run(command, cwd=clone, env=environment, check=True, capture_output=True)
             wall_s, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
             cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            print(f"| {name} | {duration(wall_s)} | {duration(cpu_s)} |", flush=True)
+            print(f"| {name} | {format_duration(wall_s)} | {format_duration(cpu_s)} |", flush=True)
 
 
 if __name__ == "__main__":
