@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ENVS = Path(__file__).resolve().parent
-UV = Path(sys.executable).with_name("uv")  # that of the environment, active or not
+UV = Path(sys.executable).with_name("uv")  # the uv of the environment, active or not
 OLDEST_PYTHON = "3.11"  # Debian 12's; the lock holds for every later one too
 
 

@@ -585,7 +585,7 @@ def zombie_table(study: Study) -> Table:
 
 
 def compare_schedulers(study: Study) -> pd.DataFrame:
-    """Return bandwidths under schedulers of Linux and under those of the model.
+    """Return bandwidths under schedulers of Linux and schedulers of the model.
 
     The model of a simulated drive has I/O schedulers of its own. Each scheduler of Linux is compared with the
     corresponding scheduler of the model.

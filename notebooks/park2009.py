@@ -41,7 +41,7 @@ def workload_label(experiment: str) -> str:
 
 
 def workload_characteristics(own: Iterable[Trace] = ()) -> list[applications.TraceCharacteristics]:
-    """Return the characteristics of all stand-ins, followed by those of other traces.
+    """Return the characteristics of all stand-ins, then of other traces.
 
     Args:
         own: Traces that the reader added.

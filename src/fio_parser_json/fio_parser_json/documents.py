@@ -42,7 +42,7 @@ class FioParseError(ValueError):
     """
 
     def __init__(self, source: str, place: str, problem: str) -> None:
-        """Store the three parts, and join those that are not empty to the message.
+        """Store the three parts; the message consists of the non-empty parts.
 
         The separator is a colon and a space.
         """

@@ -208,7 +208,7 @@ def get_quantity(name: str) -> Quantity:
 
 
 def available_quantities(rows: pd.DataFrame) -> list[str]:
-    """Return the names of the quantities of which some repetition has a value.
+    """Return the names of the quantities that some repetition has a value for.
 
     Only fixed names such as ``latency`` are returned. Statistics of fio such as ``clat p99.9`` and counters of
     simulated drives are not included.

@@ -212,7 +212,7 @@ class _Processes:
     """State of the processes in a trace while the trace is read.
 
     Attributes:
-        unfinished: Calls of which strace has so far printed only the first part: time, name and arguments, by process.
+        unfinished: Time, name and arguments of a call whose end strace has not printed yet, by process.
         seen: Numbers of the processes that have appeared.
     """
 

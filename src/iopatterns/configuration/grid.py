@@ -298,7 +298,7 @@ def _points(conf: config.Config, study: str, drive: str) -> Iterator[_Point]:
 def _replay(
     conf: config.Config, study: str, experiment: str, drive: str, levels: Mapping[str, int | str]
 ) -> records.Replay:
-    """Return which phase of which block trace a cell replays, and how.
+    """Return the block trace and the phase that a cell replays, with the options.
 
     The user's own drives have no recorded trace. They replay the trace of the drive under the key ``others`` of the
     experiment.

@@ -532,7 +532,7 @@ class Ratio(Statistic):
 class Growth(Statistic):
     """The growth of a mean from each level of a factor to the next, as a ratio.
 
-    If the check has the keys ``ratio`` and ``to``, the growth is that of a ratio of two means.
+    If the check has the keys ``ratio`` and ``to``, a ratio of two means grows instead of a mean.
 
     Attributes:
         factor: The name of the factor, such as ``iodepth``.

@@ -75,10 +75,10 @@ def judge_study(
         confidence: Confidence level of intervals.
         method: Method of intervals: ``t`` or ``bca``, see `statistics.mean_interval`.
         ablation: The study's record of simulations with one mechanism switched off, as
-            `ablation.load_ablation_records` returns it. Its key ``flips`` lists, for each claim, the mechanisms without
-            which the claim has another outcome. On the source's drives, a reproduced claim with such a mechanism does
-            not count as independent of the models. Mechanisms that the source states, and those of a recorded kernel
-            and file system, are ignored.
+            `ablation.load_ablation_records` returns it. Its key ``flips`` lists, by claim, the mechanisms without which
+            the claim has another outcome. On the source's drives, a reproduced claim with such a mechanism does not
+            count as independent of the models. Mechanisms that the source states, and those of a recorded kernel and
+            file system, are ignored.
         results: The results folder below ``root``. Its files measurements/<study>.parquet and
             measurements/<study>.tuning.json are read.
 
@@ -149,7 +149,7 @@ def judge_study(
 
 
 def _flips_of_models(ablation: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return, for each claim, the mechanisms of models that change its outcome.
+    """Return the mechanisms of models that change the outcome of each claim.
 
     Mechanisms of a recorded kernel and file system are left out, as are mechanisms that the source states. Mechanisms
     that are assumed are kept.

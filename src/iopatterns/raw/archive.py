@@ -62,7 +62,7 @@ class ArchivedCell(msgspec.Struct, frozen=True, rename={"sums": "sha256"}):
 
     @property
     def executions(self) -> int:
-        """The number of repetitions, each of which has a raw file and a metadata file."""
+        """The number of repetitions. Each has a raw file and a metadata file."""
         return len(self.sums) // 2
 
 

@@ -99,7 +99,7 @@ class Model:
 
     @property
     def digest(self) -> str:
-        """SHA-256, as hexadecimal digits, of all that determines the drive's behaviour.
+        """SHA-256 in hexadecimal of everything that determines the drive's behaviour.
 
         Comments, descriptions, sources and file names do not change the digest.
         """

@@ -475,8 +475,8 @@ def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dic
     """Return checksums of everything that the outcomes of a study's claims depend on.
 
     The keys are paths, ``drive NAME`` for a drive with changed parameters, and ``traces`` for all traces together. The
-    checksum of a model covers its parameters, and that of another file its parsed content. An ablation record contains
-    these checksums, so that a change shows that the record is stale.
+    checksum of a model covers its parameters. The checksum of another file covers its parsed content. An ablation
+    record contains these checksums, so that a change shows that the record is stale.
 
     Args:
         conf: The configuration.

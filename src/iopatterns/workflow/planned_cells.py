@@ -126,7 +126,7 @@ class Cells:
         ]
 
     def unfinished(self, cells: Iterable[grid.Cell]) -> list[grid.Cell]:
-        """Return those of the given cells that have missing raw files."""
+        """Return the given cells that have missing raw files."""
         return [cell for cell in cells if self.missing([cell])]
 
     def declared_outputs(self, cells: Iterable[grid.Cell]) -> list[str]:

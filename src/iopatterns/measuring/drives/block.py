@@ -1,7 +1,7 @@
 """Drive kind `block`: a disk, given by its block device.
 
-Reading workloads need no consent. The disk is written only if all pre-write checks pass, one of which requires the
-user's consent in config/drives.yaml.
+Reading workloads need no consent. The disk is written only if all pre-write checks pass. One check requires
+the user's consent in config/drives.yaml.
 """
 
 import contextlib

@@ -99,7 +99,7 @@ def loop_backing(loop: int) -> LoopBacking:
 
 
 def _decoded(number: int) -> int:
-    """Convert a device number from the encoding of the loop driver to that of stat(2)."""
+    """Convert a device number from the loop driver's encoding to stat(2)'s."""
     return os.makedev((number >> 8) & 0xFFF, (number & 0xFF) | ((number >> 12) & 0xFFF00))
 
 

@@ -400,7 +400,7 @@ class PrewriteChecks:
         raise _RefusedError(found, f"If all data on it may be lost, add `destroy: {serial}` there.")
 
     def _sysfs_folders(self) -> list[Path]:
-        """Return the sysfs folder of the disk, followed by those of its partitions.
+        """Return the sysfs folder of the disk, then the folders of its partitions.
 
         Raises DriveError if the disk is gone.
         """

@@ -311,6 +311,6 @@ def _preamble(argv: list[str]) -> str:
 def _suspended_s() -> float:
     """Return for how long the machine has been suspended since boot, in seconds.
 
-    It is the difference of two clocks, of which only CLOCK_BOOTTIME runs during suspension (clock_gettime(2)).
+    It is the difference of two clocks. Only CLOCK_BOOTTIME runs during suspension (clock_gettime(2)).
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
