@@ -281,6 +281,14 @@ def test_a_point_of_fio_is_the_total_of_all_jobs_of_a_section_grouped_or_not(tmp
     assert rates[0] == pytest.approx(rates[1], rel=0.02)
 
 
+def test_a_file_without_output_of_fio_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "notes.md"
+    path.write_text("# Notes\n")
+    with pytest.raises(twin.TwinError, match="no JSON output of fio found") as raised:
+        read_points(path)
+    assert str(raised.value).count(str(path)) == 1
+
+
 def test_sections_that_ran_at_the_same_time_are_refused(tmp_path: Path) -> None:
     second = GROUPED.replace("[a]", "[b]")
     with pytest.raises(twin.TwinError, match="the jobs a and b ran at the same time"):

@@ -465,7 +465,9 @@ def _read_fio(path: Path) -> list[MeasuredPoint]:
     try:
         files.read_bounded(path, _MAX_FIO_BYTES)  # refuses pipes and devices, from which reading may never end
         documents = read_documents(path)
-    except (FioParseError, files.UnreadableError, OSError) as error:
+    except FioParseError as error:  # its message names the file
+        raise TwinError(str(error)) from None
+    except (files.UnreadableError, OSError) as error:
         raise TwinError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     points = []
     for document in documents:
