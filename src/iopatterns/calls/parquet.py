@@ -71,7 +71,7 @@ def read_calls(source: CallTraceFile) -> Iterator[pd.DataFrame]:
         missing = [column for column in CALL_COLUMNS if column not in names]
         if missing:
             raise source.error(
-                f"no column '{missing[0]}'. Required: {', '.join(CALL_COLUMNS)}. There: {printable(names)}."
+                f"no column '{missing[0]}'. Required: {', '.join(CALL_COLUMNS)}. The file has: {printable(names)}."
             )
         row = 0
         for batch in file.iter_batches(batch_size=PIECE_CALLS, columns=list(CALL_COLUMNS)):

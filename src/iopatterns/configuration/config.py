@@ -361,7 +361,7 @@ def _check_traces(file: str, study: StudyConfig, names: Iterable[str]) -> None:
         if name not in names:
             raise ConfigError(
                 f"{file}: experiments.{experiment}: no trace '{printable(name)}' is under traces in"
-                f" {CONFIG_FILE}.{did_you_mean(name, names)} There: {', '.join(names) or 'none yet'}."
+                f" {CONFIG_FILE}.{did_you_mean(name, names)} Defined traces: {', '.join(names) or 'none yet'}."
             )
 
 
@@ -500,5 +500,5 @@ def _check_names(
         if name not in valid:
             raise ConfigError(
                 f"{file}: {place}{key}[{index}]: no {what} '{printable(name)}' is {where}."
-                f"{did_you_mean(name, valid)} There: {', '.join(valid)}."
+                f"{did_you_mean(name, valid)} Valid names: {', '.join(valid)}."
             )

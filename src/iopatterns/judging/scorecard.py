@@ -415,7 +415,9 @@ def load_scorecard(root: Path, results: str = config.DEFAULT_RESULTS) -> dict[st
     try:
         content: dict[str, Any] = json.loads((root / results / SCORECARD_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ScorecardError(f"{results}/{SCORECARD_FILE}: there is none yet. Run `snakemake --cores 1`.") from None
+        raise ScorecardError(
+            f"{results}/{SCORECARD_FILE}: there is no scorecard yet. Run `snakemake --cores 1`."
+        ) from None
     return content
 
 

@@ -291,7 +291,7 @@ def test_missing_expectations_are_reported_with_their_file(copy: Path) -> None:
 def test_a_missing_scorecard_is_reported_with_the_command_that_makes_it(
     tmp_path: Path, function: Callable[[Path], Any]
 ) -> None:
-    with pytest.raises(ScorecardError, match=r"^results/scorecard\.json: there is none yet\. Run `snakemake"):
+    with pytest.raises(ScorecardError, match=r"^results/scorecard\.json: there is no scorecard yet\. Run `snakemake"):
         function(tmp_path)
 
 

@@ -57,7 +57,7 @@ class TraceFile(input_file.InputFile):
             if column not in names:
                 raise self.error(
                     f"no column '{column}'. Required: {', '.join(REQUEST_COLUMNS)}, and time_ns or time_us for a replay"
-                    f" by the times of the trace. There: {printable(', '.join(names))}."
+                    f" by the times of the trace. The file has: {printable(', '.join(names))}."
                 )
 
 
