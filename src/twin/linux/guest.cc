@@ -25,6 +25,8 @@
 #include <system_error>
 #include <vector>
 
+#include "linux/arguments.h"
+
 namespace twin {
 namespace {
 
@@ -48,15 +50,6 @@ std::string place_for(std::int64_t memory_bytes) {
 void remove(const std::string& folder) {
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
-}
-
-// Returns the words as execve() expects them. `words` must outlive the result.
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> result;
-  result.reserve(words.size() + 1);
-  for (std::string& word : words) result.push_back(word.data());
-  result.push_back(nullptr);
-  return result;
 }
 
 // Runs the keeper; never returns. The other end of `life` is closed when the process that serves the guest has ended.

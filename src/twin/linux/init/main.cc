@@ -26,6 +26,8 @@
 #include <string_view>
 #include <vector>
 
+#include "linux/arguments.h"
+
 namespace {
 
 constexpr const char* kDrive = "/dev/vda";
@@ -155,19 +157,11 @@ Job read_job() {
   return job;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> result;
-  result.reserve(words.size() + 1);
-  for (std::string& word : words) result.push_back(word.data());
-  result.push_back(nullptr);
-  return result;
-}
-
 // Runs a program and returns its status as of waitpid(). `user` is 0 for programs that prepare the drive.
 int run(std::vector<std::string> words, std::vector<std::string> environment, int output, int errors, uid_t user,
         gid_t group) {
-  std::vector<char*> arguments = pointers(words);
-  std::vector<char*> variables = pointers(environment);
+  std::vector<char*> arguments = twin::pointers(words);
+  std::vector<char*> variables = twin::pointers(environment);
   const int problem = open("/mnt/.problem", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   const pid_t child = fork();
   if (child == 0) {
