@@ -86,7 +86,8 @@ _SYNC_COLUMNS = _typed(
 _BIN_COLUMNS = _typed("source", "document", "job", "jobname", "direction", "latency", "bin_ns", "count")
 # The columns of `disk_util` by field of fio. The prefix "aggr_" is for disks that consist of others.
 _DISK_FIELDS = {
-    f"{prefix}{field}": f"{prefix}{column}"
+    # fio leaves out the last letter of this name only
+    f"{prefix}{field}".replace("aggr_write_merges", "aggr_write_merge"): f"{prefix}{column}"
     for prefix in ("", "aggr_")
     for field, column in (
         *((f"{way}_{what}",) * 2 for what in ("ios", "merges", "sectors") for way in ("read", "write")),

@@ -127,13 +127,14 @@ def test_disks_have_the_statistics_that_fio_writes() -> None:
     assert table["read_sectors"][1] == 0
 
 
-def test_sums_over_the_disks_of_a_raid_are_columns_of_their_own() -> None:
+def test_means_over_the_disks_of_a_raid_are_columns_of_their_own() -> None:
     document = json.loads(READ)
-    below = {"read_ios": 7, "write_ios": 0, "read_ticks": 3, "in_queue": 4, "util": 1.5}
+    # fio writes "aggr_write_merge" without the last letter of "write_merges"
+    below = {"read_ios": 7, "write_ios": 0, "write_merge": 2, "read_ticks": 3, "in_queue": 4, "util": 1.5}
     document["disk_util"] = [{"name": "md0", "read_ios": 5, **{f"aggr_{key}": value for key, value in below.items()}}]
     (row,) = disk_util(document).to_dict("records")
-    columns = ("disk", "read_ios", "aggr_read_ios", "aggr_read_ticks_ms", "aggr_util_percent")
-    assert [row[column] for column in columns] == ["md0", 5, 7, 3, 1.5]
+    columns = ("disk", "read_ios", "aggr_read_ios", "aggr_write_merges", "aggr_read_ticks_ms", "aggr_util_percent")
+    assert [row[column] for column in columns] == ["md0", 5, 7, 2, 3, 1.5]
 
 
 @pytest.mark.parametrize("wrong", [{}, ["vda"], [{"name": 3}], [{"name": "vda", "read_ios": "5"}]])
