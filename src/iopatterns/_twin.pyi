@@ -5,6 +5,8 @@ from typing import Literal, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+SOURCES_SHA256: str
+
 _Done = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 class _Declared(TypedDict):

@@ -181,6 +181,13 @@ def test_each_repetition_has_its_own_reproducible_seed(one: int, other: int) -> 
     assert (cells.randseed(specification, one) == cells.randseed(specification, other)) == (one == other)
 
 
+def test_seeds_do_not_depend_on_the_digest_of_a_model() -> None:
+    specification = expand(TWO_BY_TWO)[0].specification
+    renewed = {**specification, "drive": {**specification["drive"], "model_digest": "0" * 64}}
+    assert cells.specification_digest(renewed) != cells.specification_digest(specification)
+    assert cells.randseed(renewed, 1) == cells.randseed(specification, 1)
+
+
 # ---- Order, position and pauses of requests
 
 

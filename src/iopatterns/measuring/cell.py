@@ -6,6 +6,7 @@ and imports the code for real drives only when a real drive is measured.
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
 from iopatterns.base.signals import STOP_SIGNALS
 from iopatterns.configuration import iologs, kinds
-from iopatterns.measuring import drives, fio, machine, progress
+from iopatterns.measuring import builds, drives, fio, machine, progress
 from iopatterns.raw import cells, records, tuning_steps
 from iopatterns.raw.metadata_files import UNPACKED, read_metadata, write_metadata
 from iopatterns.raw.records import Specification
@@ -75,7 +76,7 @@ def interruptible() -> Iterator[None]:
 def measure_cells(root: Path, specifications: Sequence[Specification], raw_files: Sequence[Path]) -> int:
     """Measure several cells one after another, up to the first error.
 
-    Repetitions whose raw file exists are not measured again.
+    Repetitions whose raw file exists are not measured again, unless another simulator or another fio made it.
 
     Args:
         root: The project folder.
@@ -100,7 +101,10 @@ def measure_cells(root: Path, specifications: Sequence[Specification], raw_files
 
 
 def measure_cell(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
-    """Measure the repetitions of a cell whose raw files are missing.
+    """Measure the repetitions of a cell whose raw files are missing or stale.
+
+    A raw file of a simulated drive is stale if another simulator or another fio made it. Its repetition is measured
+    again, because it can be repeated.
 
     If a drive setting of the cell does not take effect, nothing is measured. Each raw file then stores the settings and
     the reasons instead of a result.
@@ -162,7 +166,16 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
         drive.guard()
         drive.prepare()
         steps = drive.tune(specification.get("settings", {}))
-        metadata: records.CellMetadata = {"specification": specification, "drive": drive.identify(), "tuning": steps}
+        for stale in missing:
+            stale.unlink(missing_ok=True)
+        metadata: records.CellMetadata = {
+            "specification": specification,
+            "drive": drive.identify(),
+            "tuning": steps,
+            "host": socket.gethostname(),
+        }
+        if specification["drive"]["kind"] in kinds.SIMULATED_KINDS:
+            metadata["simulator"] = builds.simulator()
         if ineffective := tuning_steps.steps_not_in_effect(steps):
             for raw in missing:
                 _write_not_measured(raw, metadata)
@@ -190,14 +203,11 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
 
 
 def _missing(raw_files: Sequence[Path]) -> list[Path]:
-    """Return the raw files that do not exist.
+    """Return the raw files that do not exist, or that are stale (`builds.is_stale`).
 
     Raises MetadataError if an existing raw file does not match its metadata file.
     """
-    missing = [raw for raw in raw_files if not raw.exists()]
-    for raw in set(raw_files).difference(missing):
-        read_metadata(raw)
-    return missing
+    return [raw for raw in raw_files if not raw.exists() or builds.is_stale(read_metadata(raw))]
 
 
 def _user_log(root: Path, specification: Specification) -> iologs.IoLog | None:

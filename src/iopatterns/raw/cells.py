@@ -34,12 +34,14 @@ def folder_matches(folder: str, specification: Mapping[str, Any]) -> bool:
 def randseed(specification: Mapping[str, Any], execution: int) -> int:
     """Return fio's ``randseed`` option for one repetition of a cell.
 
-    The seed is 32 bits of a hash of the specification and the number of the repetition. The specification includes the
-    ``seed`` of config/config.yaml.
+    The seed is 32 bits of a hash of the number of the repetition and of what the configuration asks for: drive,
+    workload and the ``seed`` of config/config.yaml. It does not depend on digests of models. A new parameter of a
+    model, at a value without effect, therefore does not change results.
 
     Args:
         specification: The specification of the cell.
         execution: The number of the repetition, from 1.
     """
-    text = f"{specification_digest(specification)}/{execution}"
+    drive = {key: value for key, value in specification["drive"].items() if key != "model_digest"}
+    text = f"{specification_digest({**specification, 'drive': drive})}/{execution}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

@@ -73,13 +73,11 @@ def read_metadata(raw: Path) -> MetadataFile:
         specification, execution = content["specification"], content["execution"]
         is_of_cell = cells.folder_matches(raw.parent.name, specification)
         is_of_execution = raw.stem == f"{execution:02d}"
-        # None: fio did not run, so there is no seed
-        is_of_seed = content.get("randseed") in {None, cells.randseed(specification, execution)}
     except (ValueError, RecursionError) as error:
         raise MetadataError(
             f"{path}: not a metadata file of this package ({messages.printable(error)}). {remedy}"
         ) from None
-    if not (is_of_cell and is_of_execution and is_of_seed):
+    if not (is_of_cell and is_of_execution):
         other = "repetition" if is_of_cell else "cell"
         raise MetadataError(f"{path}: belongs to another {other} than its name says. {remedy}")
     if content["raw"]["sha256"] != files.sha256(raw):

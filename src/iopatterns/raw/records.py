@@ -366,14 +366,18 @@ class CellMetadata(TypedDict):
         specification: Everything that can change what is measured.
         drive: The drive's name, kind and properties.
         tuning: The result of setting each drive setting of the cell.
+        host: The name of the host that measured the cell. Files of earlier versions lack it.
         fio_version: The output of ``fio --version``. Absent if a setting did not take effect, because the cell is not
             measured then.
+        simulator: Simulated drives: the SHA-256 of the simulator's sources. Files of earlier versions lack it.
     """
 
     specification: Specification
     drive: DriveIdentity
     tuning: Sequence[TuningStep]
+    host: NotRequired[str]
     fio_version: NotRequired[str]
+    simulator: NotRequired[str]
 
 
 class RepetitionMetadata(CellMetadata):

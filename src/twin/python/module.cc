@@ -28,6 +28,7 @@ nb::tuple execute(ScsiTarget& target, const nb::bytes& cdb, const nb::bytes& out
 
 NB_MODULE(_twin, module) {
   module.doc() = "Simulated drives: parameters, trace replay, SCSI.";
+  module.attr("SOURCES_SHA256") = TWIN_SOURCES_SHA256;
   twin::bind_parameters(module);
   twin::bind_replay(module);
   nb::class_<twin::ScsiTarget>(module, "ScsiTarget",
