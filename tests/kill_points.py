@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from measurements import describe_drive, raw_files, start
-from patience import communicate, wait_for
+from patience import Limit, communicate, wait_for
 from support import processes_matching
 
 from iopatterns.measuring import machine
@@ -114,6 +114,24 @@ def _holds_a_lock(process: int) -> bool:
     return any(words[1] == "FLOCK" and words[4] == str(process) for words in locks)
 
 
+def _ended(process: "subprocess.Popen[str]") -> str:
+    """Return what a process printed until its end.
+
+    Raises AssertionError if it hangs; the message says in which calls of the kernel all processes are.
+    """
+    limit = Limit(60)
+    while True:
+        try:
+            return str(process.communicate(timeout=limit.remaining_s())[1])
+        except subprocess.TimeoutExpired:
+            if limit.expired():
+                files = "head -v -n 20 /proc/[0-9]*/cmdline /proc/[0-9]*/wchan /proc/[0-9]*/stack"
+                command = ["sh", "-c", f"{files}; ps -ef; dmesg | tail -30"]
+                found = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+                process.kill()
+                raise AssertionError(f"{process.args} has not ended:\n{found.stdout}") from None
+
+
 def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
     """Send a signal to ``points`` measurements, each at another time.
 
@@ -126,7 +144,7 @@ def shoot(lab: Lab, number: signal.Signals, points: int) -> None:
         process = lab.start(point)
         time.sleep(delay_s)
         process.send_signal(number)
-        _, printed = communicate(process, 20)
+        printed = _ended(process)
         context = f"{number.name}, point {turn} of {points}, status {process.returncode}: {printed}"
         assert "Traceback" not in printed, context
         assert process.returncode in {0, -number, 128 + number}, context  # 0 and -N: it was about to end
