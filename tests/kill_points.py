@@ -129,7 +129,7 @@ def _ended(process: "subprocess.Popen[str]") -> str:
                 command = ["sh", "-c", f"{files}; ps -ef; dmesg | tail -30"]
                 found = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
                 process.kill()
-                raise AssertionError(f"{process.args} has not ended:\n{found.stdout}") from None
+                raise AssertionError(f"{process.args!r} has not ended:\n{found.stdout}") from None
 
 
 def shoot(lab: Lab, number: signal.Signals, points: int) -> None:

@@ -9,7 +9,7 @@ from iopatterns.base import command_line
 
 _COMMANDS = (
     *("archive", "bench", "calls", "check", "compare", "factors", "hosts", "lab"),
-    *("manifest", "measure", "restore", "scorecard", "spread", "study", "summary", "unpack"),
+    *("manifest", "measure", "restore", "scorecard", "spread", "study", "summary", "unpack", "verify"),
 )
 
 

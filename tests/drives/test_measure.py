@@ -28,7 +28,10 @@ def test_each_repetition_gives_a_raw_file_and_a_metadata_file(specification: Spe
     raws = measured(disk_folder, specification, 2)
     for number, raw in enumerate(raws, start=1):
         metadata = read_metadata(raw)
-        assert metadata.keys() == get_type_hints(MetadataFile).keys() - {"counters", "simulator"}  # of simulated drives only
+        assert metadata.keys() == get_type_hints(MetadataFile).keys() - {
+            "counters",
+            "simulator",
+        }  # of simulated drives only
         assert metadata["execution"] == number
         assert metadata["specification"] == specification
         assert metadata["fio_version"] == fio.version()

@@ -10,9 +10,10 @@ import yaml
 from support import ROOT, Project
 
 from iopatterns.configuration import grid
+from iopatterns.raw.cells import RAW_FOLDER
 from iopatterns.raw.metadata_files import metadata_path
 from iopatterns.workflow import run_reasons
-from iopatterns.workflow.planned_cells import RAW_FOLDER, load_cells
+from iopatterns.workflow.planned_cells import load_cells
 
 STUDIES = sorted(path.stem for path in (ROOT / "config/studies").glob("*.yaml"))
 DRIVES = yaml.safe_load((ROOT / "config/config.yaml").read_text())["drives"]

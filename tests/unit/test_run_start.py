@@ -9,8 +9,9 @@ import pytest
 from support import copy_project
 
 from iopatterns.measuring import health, progress
+from iopatterns.raw.cells import RAW_FOLDER
 from iopatterns.workflow import run_start
-from iopatterns.workflow.planned_cells import RAW_FOLDER, load_cells
+from iopatterns.workflow.planned_cells import load_cells
 
 
 @pytest.fixture(autouse=True)

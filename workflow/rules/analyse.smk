@@ -8,7 +8,9 @@ for study in CELLS.studies:
             raw=CELLS.declared_outputs(CELLS.of_study(study)),
             unpacked=[unpacked_marker(drive) for drive in archives_by_drive(CONF)],
             code=rule_code.dependencies_of(ROOT, "workflow/scripts/collect.py"),
+            changed=trigger(f"collect_{study}" in CHANGED),
         output:
+            record=provenance.record_path(RESULTS, f"collect_{study}"),
             table=f"{RESULTS}/measurements/{study}.parquet",
             tuning=f"{RESULTS}/measurements/{study}.tuning.json",
             provenance=f"{RESULTS}/measurements/{study}.provenance.json",
@@ -16,6 +18,7 @@ for study in CELLS.studies:
             f"{RESULTS}/logs/collect/{study}.log",
         params:
             experiments=CELLS.experiments(study),
+            average_over_origins=CONF.average_over_origins,
             raw_files=lambda wildcards, input: CELLS.raw_files(
                 CELLS.of_files(input.raw)
             ),
@@ -38,7 +41,9 @@ for study in CELLS.studies:
             code=rule_code.dependencies_of(
                 ROOT, "workflow/scripts/analyse.py", f"notebooks/{study}.ipynb"
             ),
+            changed=trigger(f"analyse_{study}" in CHANGED),
         output:
+            record=provenance.record_path(RESULTS, f"analyse_{study}"),
             tables=study_rules.table_files(CONF, study),
             figures=study_rules.figure_files(CONF, study),
             numbers=f"{RESULTS}/numbers/{study}.json",
@@ -62,14 +67,15 @@ rule convert_trace:
         calls=lambda wildcards: CONF.traces[wildcards.trace].path,
         # only the module that converts: the command line imports the complete package
         code=rule_code.dependencies_of(ROOT, "iopatterns.calls"),
+        changed=lambda wildcards: trigger(f"convert_{wildcards.trace}" in CHANGED),
     output:
-        "results/calls/{trace}.parquet",
+        calls="results/calls/{trace}.parquet",
+        record=provenance.record_path("results", "convert_{trace}"),
     log:
         "results/logs/calls/{trace}.log",
     params:
         only=lambda wildcards: CONF.traces[wildcards.trace].only,
     message:
         "Converting the trace {wildcards.trace}"
-    shell:
-        "exec iopatterns calls convert --name={wildcards.trace:q} --only={params.only:q} -- {input.calls:q} {output:q}"
-        " > {log:q}"
+    script:
+        "../scripts/convert_trace.py"

@@ -23,8 +23,12 @@ rule record:
         kernel=lambda wildcards: [
             kernel for kernel in [".linux/linux"] if Path(kernel).exists()
         ],
+        changed=lambda wildcards: trigger(
+            f"record_{wildcards.study}_{wildcards.recording}" in CHANGED
+        ),
     output:
-        "results/traces/{study}/{recording}.parquet",
+        trace="results/traces/{study}/{recording}.parquet",
+        record=provenance.record_path("results", "record_{study}_{recording}"),
     log:
         "results/logs/capture/{study}/{recording}.log",
     wildcard_constraints:

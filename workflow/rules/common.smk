@@ -1,5 +1,6 @@
 # Reads and checks the configuration before anything else happens, and defines what other rules share.
 from iopatterns.configuration import kinds
+from iopatterns.raw.cells import RAW_FOLDER
 from iopatterns.workflow import (
     ablation,
     batches,
@@ -9,19 +10,24 @@ from iopatterns.workflow import (
     fit_user_drive,
     forecast,
     notebooks,
+    provenance,
     rule_code,
     study_rules,
     twin_models,
 )
-from iopatterns.workflow.planned_cells import (
-    RAW_FOLDER,
-    archives_by_drive,
-    unpacked_marker,
-)
+from iopatterns.workflow.planned_cells import archives_by_drive, unpacked_marker
 
 # Values of --config and --configfile replace values of config/config.yaml.
-CELLS = entry.load_workflow(workflow, config)
+CELLS, CHANGED = entry.load_workflow(workflow, config)
 CONF, ROOT, RESULTS = CELLS.config, CELLS.root, CELLS.config.results
+
+
+# An input of each rule that makes results. It is newer than they are while a file differs from the record of the rule, or
+# while another simulator or fio has measured. The rule then runs again, whatever the times of the files are.
+def trigger(has_changed):
+    path = provenance.TRIGGER_FILE
+    return path if has_changed else ancient(path)
+
 
 # Only one real drive of a host is measured at a time, also with --cores 2, because two measurements disturb each other.
 # `independent_drives` in the configuration lists exceptions.

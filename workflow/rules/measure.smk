@@ -12,6 +12,7 @@ for study in CELLS.studies:
             input:
                 # only their existence matters: the name of a cell contains a checksum of what its trace is recorded from
                 ancient(batches.recorded_traces(batch)),
+                trigger(any(cell.folder in CELLS.outdated for cell in batch.cells)),
             output:
                 update(CELLS.declared_outputs(batch.cells)),
             log:

@@ -17,7 +17,9 @@ rule report:
             for study in CELLS.studies
         ],
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/report.py"),
+        changed=trigger("report" in CHANGED),
     output:
+        record=provenance.record_path(RESULTS, "report"),
         pdf=f"{RESULTS}/report.pdf",
         colophon=f"{RESULTS}/colophon.json",
     log:

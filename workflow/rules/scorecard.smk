@@ -14,8 +14,10 @@ rule judge:
         ablation=ablation.ablation_input_files(CONF),
         schema="workflow/schemas/claims.schema.yaml",
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/judge.py"),
+        changed=trigger("judge" in CHANGED),
     output:
-        f"{RESULTS}/scorecard.json",
+        scorecard=f"{RESULTS}/scorecard.json",
+        record=provenance.record_path(RESULTS, "judge"),
     log:
         f"{RESULTS}/logs/judge.log",
     params:

@@ -7,13 +7,13 @@ from iopatterns.base import command_line
 from iopatterns.configuration import config, expected_verdicts
 from iopatterns.judging import scorecard
 from iopatterns.measuring import progress
-from iopatterns.workflow import ablation
+from iopatterns.workflow import ablation, provenance
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
-parameters, results = snakemake.params, str(Path(snakemake.output[0]).parent)
-with command_line.errors_reported("iopatterns"):
+parameters, results = snakemake.params, str(Path(snakemake.output.scorecard).parent)
+with command_line.errors_reported("iopatterns"), provenance.recorded(snakemake):
     configured = config.load_config(Path.cwd(), parameters.config)
     ablated = ablation.load_ablation_records(Path.cwd(), parameters.config)
     judged = {

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 from iopatterns.analysis.collect import report_colophon
 from iopatterns.base import command_line, files
 from iopatterns.measuring import progress
+from iopatterns.workflow import provenance
 from iopatterns.workflow.report import compile_report
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
-studies: dict[str, Any] = {
-    study: {**title, **json.loads(Path(provenance).read_text(encoding="utf-8"))}
-    for (study, title), provenance in zip(snakemake.params.titles.items(), snakemake.input.provenance, strict=True)
-}
-files.write_json(Path(snakemake.output.colophon), report_colophon(studies))
-with command_line.errors_reported("iopatterns"):
+with command_line.errors_reported("iopatterns"), provenance.recorded(snakemake):
+    studies: dict[str, Any] = {
+        study: {**title, **json.loads(Path(path).read_text(encoding="utf-8"))}
+        for (study, title), path in zip(snakemake.params.titles.items(), snakemake.input.provenance, strict=True)
+    }
+    files.write_json(Path(snakemake.output.colophon), report_colophon(studies))
     inputs = {"results": f"/{Path(snakemake.output.pdf).parent}"}
     compile_report(snakemake.input.source, snakemake.output.pdf, inputs=inputs)
 progress.record_job_time("report")

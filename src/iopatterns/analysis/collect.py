@@ -32,6 +32,8 @@ _SOFTWARE = ("snakemake", "papermill", "pandas", "numpy", "scipy", "matplotlib",
 _NOTHING_MEASURED = "nothing was measured: no drive took the settings that its cells ask for"
 
 _Item = TypeVar("_Item")
+# The version of fio, the SHA-256 of the simulator's sources, and the host; None if unknown
+_Origin = tuple[str | None, ...]
 
 
 class DescribedDrive(DriveIdentity):
@@ -74,8 +76,8 @@ class StudySummary(_RunTotals):
     Attributes:
         cells: Number of measured cells.
         left_out: Number of cells that were not measured because a drive did not take their settings.
-        doubts: For each reason to doubt a measurement, such as a change of firmware, the number of repetitions on real
-            drives with this reason.
+        doubts: For each reason to doubt a measurement, such as a change of firmware, the number of repetitions with
+            this reason.
         runtime_ms: The most frequent run time of a repetition.
         warmup_ms: The longest warm-up.
         command: The command line of the first measured repetition, as an example.
@@ -248,11 +250,61 @@ def tuning_records(raw_files: Sequence[Path], experiments: Mapping[str, Sequence
     return records
 
 
-def study_provenance(raw_files: Sequence[Path]) -> StudyProvenance:
+def select_by_origin(raw_files: Sequence[Path], *, average: bool) -> tuple[list[Path], dict[str, int]]:
+    """Select the raw files of each cell that have the same origin.
+
+    The origin of a raw file is the version of fio, the simulator and the host that made it. If the raw files of a cell
+    have several origins, those of the most frequent origin are selected; of equally frequent ones, the first. A value
+    that a metadata file lacks, because an earlier version wrote it, counts as that of the others.
+
+    Args:
+        raw_files: The raw files. Their metadata files are beside them.
+        average: Whether to select all raw files nevertheless.
+
+    Returns:
+        The selected raw files, and the number of raw files for each doubt. A doubt is a text that names the cells and
+        the origins.
+
+    Raises:
+        MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
+    """
+    origins: dict[Path, dict[Path, _Origin]] = {}
+    for raw in raw_files:
+        origins.setdefault(raw.parent, {})[raw] = _origin(read_metadata(raw))
+    selected: list[Path] = []
+    doubts: dict[str, int] = {}
+    for cell, of_cell in origins.items():
+        usual = [Counter(filter(None, values)).most_common(1) for values in zip(*of_cell.values(), strict=True)]
+        defaults = [most[0][0] if most else None for most in usual]
+        known = {
+            raw: tuple(value or default for value, default in zip(values, defaults, strict=True))
+            for raw, values in of_cell.items()
+        }
+        main, *others = Counter(known.values()).most_common()
+        selected += [raw for raw, origin in known.items() if average or origin == main[0]]
+        for origin, count in others:
+            what = "averaged with those of" if average else "left out, because most repetitions are of"
+            name = "/".join(cell.parts[-3:])
+            doubts[f"of {_origin_text(origin)} in {name}, {what} {_origin_text(main[0])}"] = count
+    return selected, doubts
+
+
+def _origin(metadata: MetadataFile) -> _Origin:
+    return metadata.get("fio_version"), metadata.get("simulator"), metadata.get("host")
+
+
+def _origin_text(origin: _Origin) -> str:
+    version, simulator, host = origin
+    parts = [version, simulator and f"simulator {simulator[:8]}", host and f"host {host}"]
+    return ", ".join(part for part in parts if part)
+
+
+def study_provenance(raw_files: Sequence[Path], doubts: Mapping[str, int] | None = None) -> StudyProvenance:
     """Return numbers, software, machines and drives of one study's measurements.
 
     Args:
         raw_files: The raw files of the study. Their metadata files are beside them.
+        doubts: More doubts about the measurements, each with the number of repetitions.
 
     Returns:
         All keys of `StudyProvenance`, except title and source.
@@ -273,7 +325,7 @@ def study_provenance(raw_files: Sequence[Path]) -> StudyProvenance:
         "left_out": len(cells) - sum(cells.values()),
         "executions": len(measured),
         "real_executions": len(real),
-        "doubts": dict(sorted(count_doubts(real).items())),
+        "doubts": dict(sorted({**count_doubts(real), **(doubts or {})}.items())),
         "fio_seconds": round(sum(metadata["wall_s"] for metadata in real), 3),
         "started": min((metadata["started"] for metadata in real), default=None),
         "ended": max((metadata["ended"] for metadata in real), default=None),
@@ -284,6 +336,24 @@ def study_provenance(raw_files: Sequence[Path]) -> StudyProvenance:
         "machines": _distinct(metadata["machine"] for metadata in real),
         "drives": _distinct(_described(raw, metadata) for raw, metadata in zip(raw_files, all_metadata, strict=True)),
     }
+
+
+def measured_by(raw_files: Sequence[Path]) -> dict[str, list[str]]:
+    """Return the versions of fio and of the simulator, and the hosts, that made raw files.
+
+    Args:
+        raw_files: The raw files. Their metadata files are beside them.
+
+    Returns:
+        The sorted values under the keys ``fio``, ``simulator`` (SHA-256 of the sources) and ``host``. Earlier versions
+        of this package stored neither simulator nor host.
+
+    Raises:
+        MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
+    """
+    origins = map(_origin, map(read_metadata, raw_files))
+    distinct = [sorted(set(filter(None, values))) for values in zip(*origins, strict=True)]
+    return dict(zip(("fio", "simulator", "host"), distinct, strict=True))
 
 
 def count_doubts(real: Iterable[MetadataFile]) -> Counter[str]:

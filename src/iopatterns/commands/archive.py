@@ -17,13 +17,14 @@ def command(drive: str, output: Path | None) -> None:
     how.
     """
     from iopatterns.raw import archive
+    from iopatterns.raw.cells import RAW_FOLDER
     from iopatterns.workflow import planned_cells
 
     drive_entry(drive)
     cells = planned_cells.load_cells(Path.cwd(), {"drives": [drive]})
     experiments = {folder: names for study in cells.studies for folder, names in cells.experiments(study).items()}
     output = output or Path(f"data/archives/{drive}.tar.xz")
-    made = archive.pack_archive(Path(planned_cells.RAW_FOLDER) / drive, experiments, output)
+    made = archive.pack_archive(Path(RAW_FOLDER) / drive, experiments, output)
     repetitions = sum(cell.executions for cell in made.cells)
     without_experiment = sum(not cell.experiments for cell in made.cells)
     click.echo(f"{output}: {repetitions} repetitions of {len(made.cells)} cells, SHA-256 {made.sha256}")

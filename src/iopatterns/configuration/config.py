@@ -129,6 +129,8 @@ class Config:
         seed: The seed from which the seeds of all repetitions are derived.
         interval: The method of confidence intervals: ``t`` (Student's t) or ``bca`` (bootstrap).
         confidence: The confidence level, such as 0.95.
+        average_over_origins: Whether repetitions of a cell that different versions of fio, simulators or hosts made are
+            averaged.
         results: The results folder, relative to ``root``.
         traces: The requests of the user's own traces of system calls, by name.
         live: Whether this run records block traces again, instead of replaying the traces in data/traces.
@@ -154,6 +156,7 @@ class Config:
     interval: str
     confidence: float
     results: str = DEFAULT_RESULTS
+    average_over_origins: bool = False
     traces: Mapping[str, SyscallLog] = field(default_factory=dict)
     live: bool = False
     recordings: Mapping[str, PlannedRecording] = field(default_factory=dict)
@@ -219,6 +222,7 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
         interval=main["interval"],
         confidence=main["confidence"],
         results=_results(main["results"]),
+        average_over_origins=main.get("average_over_origins") in {True, "true"},
         traces=_traces(root, main["traces"]),
         live=main["live"] in {True, "true"},
     )

@@ -4,6 +4,8 @@ from iopatterns.configuration import kinds
 from iopatterns.measuring import fio
 from iopatterns.raw.records import CellMetadata
 
+_NONE = "-"
+
 
 def simulator() -> str:
     """Return the SHA-256 of the sources of the installed simulator."""
@@ -12,21 +14,36 @@ def simulator() -> str:
     return _twin.SOURCES_SHA256
 
 
-def is_stale(metadata: CellMetadata) -> bool:
-    """Return whether another simulator or fio made a result than those installed here.
+def programs_of(metadata: CellMetadata) -> str:
+    """Return the programs that determine a result, as text: simulator and version of fio.
 
-    A stale result is measured again. Only results of simulated drives can be stale: those of real drives cannot be
-    repeated. Replays of block traces do not run fio.
+    The text is empty for a real drive, whose results cannot be repeated. No version of fio is given for a replay of a
+    block trace, and for a cell whose settings did not take effect: fio did not run.
 
     Args:
         metadata: The metadata of the result.
-
-    Raises:
-        FioError: fio is not installed.
     """
     specification = metadata["specification"]
     if specification["drive"]["kind"] not in kinds.SIMULATED_KINDS:
-        return False
-    if metadata.get("simulator") != simulator():
+        return ""
+    version = _NONE if "replay" in specification else metadata.get("fio_version", _NONE)
+    return f"{metadata.get('simulator', _NONE)} {version}"
+
+
+def are_current(programs: str) -> bool:
+    """Return whether programs are those that are installed here.
+
+    Without fio, the version of fio is not compared.
+
+    Args:
+        programs: The text that `programs_of` returned.
+    """
+    if not programs:
         return True
-    return "fio_version" in metadata and "replay" not in specification and metadata["fio_version"] != fio.version()
+    of_simulator, version = programs.split(" ", 1)
+    if of_simulator != simulator():
+        return False
+    try:
+        return version in {_NONE, fio.version()}
+    except fio.FioError:
+        return True

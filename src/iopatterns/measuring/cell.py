@@ -138,11 +138,7 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
     label = f"{cell.parent.parent.name} {cell.parent.name} {cell.name}"
     if not cells.folder_matches(cell.name, specification):
         raise MeasureError(f"{cell}: the name of the folder does not match the given specification")
-    if (cell.parent.parent / UNPACKED).exists():
-        raise MeasureError(
-            f"{cell.parent.parent}: contains raw files from an archive. Give the drive that is measured here another"
-            " name in config/drives.yaml, or delete that folder."
-        )
+    _require_no_archive(cell.parent.parent)
     all_exist = f"{label}: all {len(raw_files)} repetitions exist; delete {cell} to measure them again"
     if not _missing(raw_files):
         from iopatterns.measuring.tuning import journal
@@ -168,14 +164,7 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
         steps = drive.tune(specification.get("settings", {}))
         for stale in missing:
             stale.unlink(missing_ok=True)
-        metadata: records.CellMetadata = {
-            "specification": specification,
-            "drive": drive.identify(),
-            "tuning": steps,
-            "host": socket.gethostname(),
-        }
-        if specification["drive"]["kind"] in kinds.SIMULATED_KINDS:
-            metadata["simulator"] = builds.simulator()
+        metadata = _cell_metadata(specification, drive, steps)
         if ineffective := tuning_steps.steps_not_in_effect(steps):
             for raw in missing:
                 _write_not_measured(raw, metadata)
@@ -202,12 +191,39 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
     return len(missing)
 
 
+def _require_no_archive(folder: Path) -> None:
+    """Raise MeasureError if the folder of a drive has raw files from an archive."""
+    if (folder / UNPACKED).exists():
+        raise MeasureError(
+            f"{folder}: contains raw files from an archive. Give the drive that is measured here another name in"
+            " config/drives.yaml, or delete that folder."
+        )
+
+
+def _cell_metadata(
+    specification: Specification, drive: drives.Drive, steps: Sequence[tuning_steps.TuningStep]
+) -> records.CellMetadata:
+    metadata: records.CellMetadata = {
+        "specification": specification,
+        "drive": drive.identify(),
+        "tuning": steps,
+        "host": socket.gethostname(),
+    }
+    if specification["drive"]["kind"] in kinds.SIMULATED_KINDS:
+        metadata["simulator"] = builds.simulator()
+    return metadata
+
+
 def _missing(raw_files: Sequence[Path]) -> list[Path]:
-    """Return the raw files that do not exist, or that are stale (`builds.is_stale`).
+    """Return the raw files that do not exist, or that another simulator or another fio made.
 
     Raises MetadataError if an existing raw file does not match its metadata file.
     """
-    return [raw for raw in raw_files if not raw.exists() or builds.is_stale(read_metadata(raw))]
+    return [raw for raw in raw_files if not raw.exists() or not _is_current(raw)]
+
+
+def _is_current(raw: Path) -> bool:
+    return builds.are_current(builds.programs_of(read_metadata(raw)))
 
 
 def _user_log(root: Path, specification: Specification) -> iologs.IoLog | None:

@@ -9,6 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+RAW_FOLDER = "data/raw"  # in the project folder
+
 
 def canonical_json(specification: Mapping[str, Any]) -> str:
     """Return a specification as the JSON text that is hashed.

@@ -3,11 +3,9 @@
 The raw file of a cell's third repetition is ``03.json``; its metadata file is ``03.sidecar.json``.
 """
 
-import hashlib
-import re
 from pathlib import Path
 
-from iopatterns.base import files, messages
+from iopatterns.base import files, messages, sealed_json
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.raw import cells
 from iopatterns.raw.records import MetadataFile, RepetitionMetadata
@@ -15,8 +13,6 @@ from iopatterns.raw.tuning_steps import steps_not_in_effect
 
 # Marks the folder of a drive below data/raw whose raw files come from an archive; `archive.unpack_archive` writes it
 UNPACKED = ".unpacked.json"
-# The line with the SHA-256 of all other lines. Only keys of the outermost object are indented by two spaces.
-_OWN_SUM = re.compile(rb'^  "sha256": "([0-9a-f]{64})",\n', re.MULTILINE)
 
 
 class MetadataError(IoPatternsError):
@@ -60,13 +56,12 @@ def read_metadata(raw: Path) -> MetadataFile:
         raise MetadataError(f"{raw}: its metadata file {path.name} is missing. {remedy}") from None
     except OSError as error:
         raise MetadataError(f"{path}: cannot be read: {error.strerror}. Make it readable.") from None
-    lines = _OWN_SUM.findall(found)
-    if len(lines) != 1:
+    if not sealed_json.has_seal(found):
         raise MetadataError(
             f"{path}: contains no SHA-256 of its own content: it was written by an earlier version, or it is damaged."
             f" {remedy}"
         )
-    if lines[0].decode() != hashlib.sha256(_OWN_SUM.sub(b"", found)).hexdigest():
+    if not sealed_json.is_unchanged(found):
         raise MetadataError(f"{path}: changed since it was written (according to its SHA-256). {remedy}")
     try:
         content = files.decode_json(found, MetadataFile)
@@ -97,10 +92,7 @@ def write_metadata(raw: Path, content: MetadataFile) -> None:
         raw: The path of the raw file.
         content: The metadata without the key ``sha256``.
     """
-    text = files.json_text(content)
-    with_sum = files.json_text({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()})
-    assert _OWN_SUM.sub(b"", with_sum.encode()) == text.encode()
-    files.write_atomically(metadata_path(raw), lambda temporary: temporary.write_bytes(with_sum.encode()))
+    sealed_json.write_sealed_json(metadata_path(raw), content)
 
 
 def is_measured(metadata: RepetitionMetadata) -> bool:

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from iopatterns.base import messages
+from iopatterns.base.checksum_cache import ChecksumCache
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.yaml_schema import ConfigError
 from iopatterns.configuration import sources
-from iopatterns.workflow import drive_resources, planned_cells
+from iopatterns.raw.cells import RAW_FOLDER
+from iopatterns.workflow import drive_resources, planned_cells, provenance
 from iopatterns.workflow.run_log import RunLog
 
 # Characters that Snakemake interprets in the path of a rule's file
@@ -32,10 +34,11 @@ def errors_as_messages() -> Iterator[None]:
         raise SystemExit(error.exit_status) from None
 
 
-def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.Cells:
-    """Check the project's folder and drives, and return the cells of the run.
+def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> tuple[planned_cells.Cells, provenance.ChangedResults]:
+    """Check the project's folder and drives; return the cells of the run, and changed results.
 
-    The cells are also given to `RunLog`, which prints the progress.
+    Both are also given to `RunLog`, which prints the progress. A process that runs a single job does not look for
+    changed results, because the process that started it has done so.
 
     Args:
         workflow: Snakemake's object of the running workflow.
@@ -46,12 +49,17 @@ def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.
     """
     root = Path(workflow.basedir)
     check_folder(root)
-    cells = planned_cells.load_cells(root, overrides)
+    cache = ChecksumCache(root / provenance.CACHE_FILE) if workflow.is_main_process else None
+    cells = planned_cells.load_cells(root, overrides, cache)
     drive_resources.check_independence(cells.config)
+    changed = provenance.changed_results(root, cells.config.results, cache)
+    provenance.write_trigger(root, is_newest=bool(changed or cells.outdated))
+    if cache is not None:
+        cache.save()
     for handler in workflow.logger_manager.get_log_handlers():
         if isinstance(handler, RunLog):
-            handler.cells = cells
-    return cells
+            handler.cells, handler.changed = cells, changed
+    return cells, changed
 
 
 def check_folder(root: Path) -> None:
@@ -80,7 +88,7 @@ def require_sources(root: Path, inputs: Iterable[object]) -> None:
         root: The project's folder.
         inputs: The inputs of all rules. Other inputs than plain paths are ignored.
     """
-    made = (f"{planned_cells.RAW_FOLDER}/", "results/")
+    made = (f"{RAW_FOLDER}/", "results/")
     wanted = [file for file in inputs if isinstance(file, str) and "{" not in file and not file.startswith(made)]
     if problems := sources.file_problems(root, wanted):
         raise ConfigError("\n".join(["Nothing was run, because input files of the report cannot be used.", *problems]))

@@ -4,18 +4,22 @@ A cell is one configuration: a drive, its settings and a workload. A repetition 
 one raw file.
 """
 
+import contextlib
 import enum
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from iopatterns.base.checksum_cache import ChecksumCache
 from iopatterns.configuration import config, grid, kinds
+from iopatterns.measuring import builds
+from iopatterns.raw.cells import RAW_FOLDER
 from iopatterns.raw.metadata_files import UNPACKED, metadata_path
 from iopatterns.workflow import capture
 
-RAW_FOLDER = "data/raw"
 PROGRESS_FILE = f"{RAW_FOLDER}/.progress"
 
 
@@ -65,13 +69,16 @@ class Cells:
         config: The checked configuration of the run.
         by_study: The cells of each study, by folder. Their order is that of the study's file.
         completions: The number of repetitions of each cell, by folder.
-        modified_ns: The modification time of each existing file of a cell, by folder and file name.
+        modified_ns: The modification time of each existing file of a cell, by folder and file name. Raw files of
+            simulated drives that another simulator or another fio made are left out: they are measured again.
+        outdated: The folders of the cells with such raw files.
     """
 
     config: config.Config
     by_study: Mapping[str, Mapping[str, grid.Cell]]
     completions: Mapping[str, Completion]
     modified_ns: Mapping[str, Mapping[str, int]]
+    outdated: frozenset[str] = frozenset()
 
     @property
     def root(self) -> Path:
@@ -168,12 +175,14 @@ class Cells:
         return [f"{name}.json" for name in grid.repetition_names(self.completions[cell.folder].repetitions)]
 
 
-def load_cells(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
+def load_cells(root: Path, overrides: Mapping[str, Any] | None = None, cache: ChecksumCache | None = None) -> Cells:
     """Return the cells of a project's configuration.
 
     Args:
         root: The project's folder.
         overrides: Values that replace keys of config/config.yaml.
+        cache: What is known of unchanged files. None: raw files that another simulator or another fio made are not
+            looked for.
 
     Raises:
         ConfigError: The configuration is invalid, or a study has no cell on any of the drives.
@@ -186,12 +195,57 @@ def load_cells(root: Path, overrides: Mapping[str, Any] | None = None) -> Cells:
     for study, cells in by_study.items():
         if not cells:
             raise grid.GridError(f"{config.CONFIG_FILE}: drives: {_no_drive(conf, study)}")
+    stats = {folder: _stats(root / RAW_FOLDER / folder) for cells in by_study.values() for folder in cells}
+    outdated: dict[str, list[str]] = {}
+    if cache is not None:
+        twins = {drive for drive, entry in conf.drives.items() if kinds.is_simulated(entry)}
+        outdated = {
+            cell.folder: _outdated(root / RAW_FOLDER / cell.folder, stats[cell.folder], cache)
+            for cells in by_study.values()
+            for cell in cells.values()
+            if cell.drive in twins
+        }
     return Cells(
         conf,
         by_study,
         {folder: _completion(conf, study) for study, cells in by_study.items() for folder in cells},
-        {folder: _modified_ns(root / RAW_FOLDER / folder) for cells in by_study.values() for folder in cells},
+        {
+            folder: {name: each.st_mtime_ns for name, each in found.items() if name not in outdated.get(folder, ())}
+            for folder, found in stats.items()
+        },
+        frozenset(folder for folder, names in outdated.items() if names),
     )
+
+
+def _outdated(folder: Path, stats: Mapping[str, os.stat_result], cache: ChecksumCache) -> list[str]:
+    """Return the names of raw files that another simulator or another fio made.
+
+    Args:
+        folder: The folder of a cell on a simulated drive.
+        stats: The results of ``stat`` of its files, by name.
+        cache: What is known of unchanged files.
+    """
+    raws = [name for name in stats if f"{metadata_path(Path(name))}" in stats]
+    if not raws:
+        return []
+    lines = cache.text(f"programs:{folder}", stats, lambda: _programs(folder, raws)).splitlines()
+    by_programs = dict(line.rsplit(": ", 1) for line in lines)
+    return [
+        name for programs, names in by_programs.items() if not builds.are_current(programs) for name in names.split()
+    ]
+
+
+def _programs(folder: Path, raws: Iterable[str]) -> str:
+    """Return which programs made raw files, as text with a line ``PROGRAMS: NAMES`` for each combination.
+
+    Raw files whose metadata cannot be read are left out. They are reported when they are used.
+    """
+    found: dict[str, list[str]] = {}
+    for name in sorted(raws):
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+            metadata = json.loads(metadata_path(folder / name).read_bytes())
+            found.setdefault(builds.programs_of(metadata), []).append(name)
+    return "\n".join(f"{programs}: {' '.join(names)}" for programs, names in found.items())
 
 
 def archives_by_drive(conf: config.Config) -> dict[str, ArchiveFile]:
@@ -231,10 +285,11 @@ def _no_drive(conf: config.Config, study: str) -> str:
     return f"none has a cell of the study {study}. {remedy}, or add a drive that no study names."
 
 
-def _modified_ns(folder: Path) -> dict[str, int]:
+def _stats(folder: Path) -> dict[str, os.stat_result]:
+    """Return the results of ``stat`` of the files in a folder, by name; none if there is no folder."""
     try:
         with os.scandir(folder) as entries:
-            return {entry.name: entry.stat().st_mtime_ns for entry in entries}
+            return {entry.name: entry.stat() for entry in entries}
     except OSError:
         return {}
 

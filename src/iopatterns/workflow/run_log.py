@@ -27,7 +27,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from iopatterns.measuring import progress
-from iopatterns.workflow import batches, forecast, run_reasons
+from iopatterns.workflow import batches, forecast, provenance, run_reasons
 from iopatterns.workflow.planned_cells import Cells
 
 if TYPE_CHECKING:
@@ -141,9 +141,11 @@ class RunLog(LogHandlerBase):
 
     Attributes:
         cells: The cells of the run; None until `entry.load_workflow` sets them.
+        changed: The files that differ from the records of how results were made, by rule.
     """
 
     cells: Cells | None = None
+    changed: provenance.ChangedResults = {}  # noqa: RUF012 - replaced, never changed
     writes_to_file = needs_rulegraph = False
     has_filter = has_formatter = True
 
@@ -239,6 +241,8 @@ class RunLog(LogHandlerBase):
             return
         self._has_begun = True
         is_dry = self.common_settings.dryrun
+        for line in provenance.changed_lines(self.changed, stats):
+            self._print(line)
         self._batches = batches.batches_by_name(self.cells) if self.cells else {}
         outstanding = [self._batches[rule] for rule in stats if rule in self._batches]
         unfinished = self.cells.unfinished(cell for batch in outstanding for cell in batch.cells) if self.cells else []
@@ -339,12 +343,12 @@ def _because(reason: str) -> str:
     parts = []
     for part in reason.split("; "):
         kind, _, files = part.partition(": ")
-        named = [name for name in files.split(", ") if name]
+        named = [name for name in files.split(", ") if name and name != provenance.TRIGGER_FILE]
         if kind.startswith("Input files updated by another job"):
             continue
         if kind.startswith("Updated input files"):
             more = f" and {len(named) - _MOST_FILES} more" if len(named) > _MOST_FILES else ""
-            parts.append(f"newer: {', '.join(named[:_MOST_FILES])}{more}")
+            parts.append(f"newer: {', '.join(named[:_MOST_FILES])}{more}" if named else "changed files")
         elif kind.startswith("Missing output files"):
             parts.append("missing")
         elif kind.startswith(("Params have changed", "Code has changed", "Set of input files has changed")):

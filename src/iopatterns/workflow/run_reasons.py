@@ -13,8 +13,9 @@ from typing import Any
 
 from iopatterns.configuration import grid
 from iopatterns.configuration.factors import FACTORS
+from iopatterns.raw.cells import RAW_FOLDER
 from iopatterns.raw.metadata_files import metadata_path
-from iopatterns.workflow.planned_cells import RAW_FOLDER, Cells
+from iopatterns.workflow.planned_cells import Cells
 
 _MOST_NAMED = 8  # up to this number, cells are listed by name
 _MOST_LEVELS = 6  # listed for each factor
@@ -59,7 +60,9 @@ def measuring_reasons(cells: Cells, unfinished: Sequence[grid.Cell]) -> list[str
     - with repetitions to add: the raw folder has raw files of the cell, but not of all its repetitions.
     - changed: the raw folder has no files of the cell. It has a measurement with the same levels (such as iodepth=64)
       and another configuration, which is no longer planned.
-    - new: the raw folder has neither of these.
+    - of another simulator or fio: the raw folder has raw files of the cell that other programs made than those
+      installed here.
+    - new: the raw folder has none of these.
 
     Args:
         cells: All cells of the run.
@@ -69,19 +72,23 @@ def measuring_reasons(cells: Cells, unfinished: Sequence[grid.Cell]) -> list[str
     lines = lines if len(lines) <= _MOST_NAMED else []
     for study in cells.studies:
         of_study = [cell for cell in unfinished if cell.study == study]
-        begun = [cell for cell in of_study if _has_raw_files(cells.modified_ns[cell.folder])]
-        stored = _stored(cells, [cell for cell in of_study if cell not in begun])
-        changed = [cell for cell in of_study if cell.folder in stored]
-        new = [cell for cell in of_study if cell not in begun and cell.folder not in stored]
+        outdated = [cell for cell in of_study if cell.folder in cells.outdated]
+        others = [cell for cell in of_study if cell.folder not in cells.outdated]
+        begun = [cell for cell in others if _has_raw_files(cells.modified_ns[cell.folder])]
+        stored = _stored(cells, [cell for cell in others if cell not in begun])
+        changed = [cell for cell in others if cell.folder in stored]
+        new = [cell for cell in others if cell not in begun and cell.folder not in stored]
         parts = []
         if new:
-            others = [cell for cell in cells.of_study(study) if cell not in new]
-            parts.append(f"{_count(new)} new{_new_levels(new, others)}")
+            planned = [cell for cell in cells.of_study(study) if cell not in new]
+            parts.append(f"{_count(new)} new{_new_levels(new, planned)}")
         if changed:
             names = dict.fromkeys(name for cell in changed for name in _changed_keys(cell, stored[cell.folder]))
             parts.append(f"{_count(changed)} changed" + (f": {', '.join(names)}" if names else ""))
         if begun:
             parts.append(f"{_count(begun)} with repetitions to add")
+        if outdated:
+            parts.append(f"{_count(outdated)} measured with another simulator or fio")
         if parts:
             lines.append(f"{study}: {'; '.join(parts)}")
     return lines

@@ -8,8 +8,9 @@ from iopatterns.base import messages, subprocess_env, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import kinds
 from iopatterns.measuring import health, progress
+from iopatterns.raw.cells import RAW_FOLDER
 from iopatterns.workflow import forecast, hosts
-from iopatterns.workflow.planned_cells import PROGRESS_FILE, RAW_FOLDER, Cells
+from iopatterns.workflow.planned_cells import PROGRESS_FILE, Cells
 
 # Up to this number, drives are listed by name
 _MOST_NAMES = 4

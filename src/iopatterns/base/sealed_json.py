@@ -1,0 +1,36 @@
+"""JSON files that contain the SHA-256 of their own text, so that later changes are noticed."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from iopatterns.base import files
+
+# The line with the SHA-256 of all other lines. Only keys of the outermost object are indented by two spaces.
+_OWN_SUM = re.compile(rb'^  "sha256": "([0-9a-f]{64})",\n', re.MULTILINE)
+
+
+def write_sealed_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a mapping as a JSON file with the key ``sha256``, atomically.
+
+    Args:
+        path: The file.
+        content: The mapping, without the key ``sha256`` and with at least one key after it in alphabetical order.
+    """
+    text = files.json_text(content)
+    with_sum = files.json_text({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()})
+    assert _OWN_SUM.sub(b"", with_sum.encode()) == text.encode()
+    files.write_atomically(path, lambda temporary: temporary.write_bytes(with_sum.encode()))
+
+
+def has_seal(found: bytes) -> bool:
+    """Return whether the content of a file has one line with its SHA-256."""
+    return len(_OWN_SUM.findall(found)) == 1
+
+
+def is_unchanged(found: bytes) -> bool:
+    """Return whether the content of a file matches the SHA-256 in it."""
+    lines = _OWN_SUM.findall(found)
+    return len(lines) == 1 and lines[0].decode() == hashlib.sha256(_OWN_SUM.sub(b"", found)).hexdigest()

@@ -1,0 +1,110 @@
+"""Check a finished report: whether its results follow from their inputs and from raw files."""
+
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+from iopatterns.base import messages
+from iopatterns.base.checksum_cache import ChecksumCache
+from iopatterns.base.yaml_schema import did_you_mean
+from iopatterns.raw.metadata_files import MetadataError, read_metadata
+from iopatterns.workflow.provenance import RECORDS, ProvenanceError, changed_files, read_record
+
+# The files of a results folder that must have a record
+_RESULTS = ("*.*", "tables/*/*", "figures/*/*", "numbers/*", "measurements/*", "notebooks/*", "calls/*", "traces/*/*")
+
+
+class Verification(NamedTuple):
+    """The result of comparing a results folder with its records.
+
+    Attributes:
+        outputs: The number of results that have a record.
+        raw_files: The number of raw files from which they were made.
+        problems: A sentence for each file that does not follow from the others.
+    """
+
+    outputs: int
+    raw_files: int
+    problems: list[str]
+
+
+def verify(results: str) -> Verification:
+    """Check whether each result in a folder follows from its inputs and from raw files.
+
+    All files are read; no cache is used. The configuration of the project does not matter. These are checked:
+
+    - each record of a rule, against the checksum of its own content
+    - each result and each input that a record names, against the checksum in the record
+    - each raw file and its metadata file, against each other
+    - that each result has a record
+
+    Args:
+        results: The results folder, relative to the working directory.
+
+    Raises:
+        ProvenanceError: The folder has no records.
+    """
+    paths = sorted((Path(results) / RECORDS).glob("*.json"))
+    if not paths:
+        raise ProvenanceError(f"{results}/{RECORDS}: there are no records. Run `snakemake --cores 1` first.")
+    cache = ChecksumCache()
+    problems: list[str] = []
+    outputs: set[str] = set()
+    raws: set[str] = set()
+    for path in paths:
+        try:
+            record = read_record(path)
+        except ProvenanceError as error:
+            problems.append(str(error))
+            continue
+        if record.rule != path.stem:
+            problems.append(f"{path}: is the record of the rule {record.rule}")
+        outputs |= record.outputs.keys()
+        problems += map(str, changed_files(record, cache))
+        raws |= {f"{folder}/{stem}.json" for folder, each in record.raw_files.items() for stem in each.repetitions}
+    for raw in sorted(raws):
+        try:
+            read_metadata(Path(raw))
+        except (MetadataError, OSError) as error:
+            problems.append(str(error))
+    made = (path for name in _RESULTS for path in Path(results).glob(name) if path.is_file())
+    problems += [f"{path}: no record says how it was made" for path in sorted(made) if str(path) not in outputs]
+    return Verification(len(outputs), len(raws), list(dict.fromkeys(problems)))
+
+
+def followed(results: str, path: str) -> list[str]:
+    """Return how a result was made, back to the commands that measured, as lines.
+
+    Args:
+        results: The results folder.
+        path: The result, relative to the working directory.
+
+    Raises:
+        ProvenanceError: No record has the result, or a record was changed.
+    """
+    records = [read_record(each) for each in sorted((Path(results) / RECORDS).glob("*.json"))]
+    by_output = {output: record for record in records for output in record.outputs}
+    if path not in by_output:
+        near = did_you_mean(path, by_output)
+        raise ProvenanceError(f"{messages.printable(path)}: no record in {results}/{RECORDS} has this result.{near}")
+    lines: list[str] = []
+    waiting, seen = [path], {path}
+    while waiting:
+        current = waiting.pop(0)
+        record = by_output[current]
+        lines.append(f"{current}  sha256 {record.outputs[current]}")
+        versions = {name: [each] if isinstance(each, str) else each for name, each in record.versions.items()}
+        texts = (f"{name} {' and '.join(each)}" for name, each in versions.items() if each)
+        lines.append(f"  made by the rule {record.rule}, with {', '.join(texts)}")
+        inputs = {name: digest for name, digest in record.inputs.items() if not name.startswith("src/")}
+        lines += [f"  from {name}  sha256 {digest}" for name, digest in inputs.items()]
+        lines.append(f"  and {len(record.inputs) - len(inputs)} source files, which the record lists")
+        for folder, of_cell in record.raw_files.items():
+            first = Path(folder) / f"{of_cell.repetitions[0]}.json"
+            lines.append(f"  from {folder}, {len(of_cell.repetitions)} repetitions  sha256 {of_cell.sha256}")
+            command = read_metadata(first).get("command")
+            lines += [f"    {shlex.join(command)}"] if command else []
+        made = [name for name in record.inputs if name in by_output and name not in seen]
+        seen.update(made)
+        waiting += made
+    return lines
