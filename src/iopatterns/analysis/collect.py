@@ -195,11 +195,11 @@ def measurement_table(raw_files: Sequence[Path], experiments: Mapping[str, Seque
         )
     if not rows:
         raise CollectError(_NOTHING_MEASURED)
-    table = pd.DataFrame(rows).convert_dtypes(convert_string=False, convert_floating=False)
+    table = replays.with_nullable_columns(pd.DataFrame(rows))
     table = table.merge(_results(of_fio, of_replays), on="source", validate="one_to_many")
     steady = {source: is_steady(rows) for source, rows in table.groupby("source")}
     table = table.assign(steady=table["source"].map(steady).astype("boolean"))
-    counter_table = pd.DataFrame(counted).convert_dtypes(convert_string=False)
+    counter_table = replays.with_nullable_columns(pd.DataFrame(counted))
     return table.merge(counter_table, on="source", validate="many_to_one").drop(columns="source")
 
 

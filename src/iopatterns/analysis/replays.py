@@ -63,7 +63,16 @@ def replay_rows(raw_files: Sequence[Path]) -> pd.DataFrame:
                     DETAILS_COLUMN: details,
                 }
             )
-    return pd.DataFrame(found).convert_dtypes(convert_string=False, convert_floating=False)
+    return with_nullable_columns(pd.DataFrame(found))
+
+
+def with_nullable_columns(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose columns of whole numbers and truth values may have missing values.
+
+    Columns of text and of numbers with fractions are unchanged.
+    """
+    converted = {name: column.convert_dtypes() for name, column in table.items() if column.dtype != "str"}
+    return table.assign(**{str(name): column for name, column in converted.items() if column.dtype != "Float64"})
 
 
 def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
