@@ -54,11 +54,11 @@ class ChecksumCache:
                 self._entries = msgspec.json.decode(path.read_bytes(), type=dict[str, _Entry])
 
     def save(self) -> None:
-        """Store the cache for the next run, if it has changed."""
+        """Store the cache for the next run, if it has changed and can be written."""
         if self._path is not None and self._has_changed:
             content = msgspec.json.encode(self._entries)
-            files.write_atomically(self._path, lambda temporary: temporary.write_bytes(content))
-            self._has_changed = False
+            with contextlib.suppress(OSError):  # such as a full disk: the next run reads more files
+                files.write_atomically(self._path, lambda temporary: temporary.write_bytes(content))
 
     def sha256(self, path: Path) -> str | None:
         """Return the SHA-256 checksum of a file; None if there is no such file."""

@@ -270,8 +270,17 @@ def write_trigger(root: Path, *, is_newest: bool) -> None:
     Args:
         root: The project's folder.
         is_newest: Whether to make the file newer than all existing results.
+
+    Raises:
+        ProvenanceError: The file cannot be written.
     """
     path = root / TRIGGER_FILE
-    if is_newest or not path.exists():
+    if path.exists() and not is_newest:
+        return
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(str(time.time_ns()))  # Snakemake ignores a new time of a small file with the same content
+    except OSError as error:
+        raise ProvenanceError(
+            f"{path}: {error.strerror}. Free space there or make it writable, and run again."
+        ) from None
