@@ -195,9 +195,13 @@ def write_atomically(path: Path, fill: Callable[[Path], object]) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = partial_path(path)
+    temporary.unlink(missing_ok=True)  # a symbolic link would be followed
     try:
         fill(temporary)
         commit_file(temporary, path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a failed write has no file name
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
