@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from twins import TWIN, command
 
+from iopatterns.base.errors import OutputError
 from iopatterns.measuring.replays import phase_bounds
 from iopatterns.twin import TwinError
 from iopatterns.twin.traces import convert_trace
@@ -209,7 +210,7 @@ def test_a_failed_conversion_leaves_no_file_and_overwrites_nothing(tmp_path: Pat
     trace.write_text(f"{HEAD}read,0,4096,5\n")
     convert_trace(trace, output)
     before = output.read_bytes()
-    with pytest.raises(TwinError, match="the output is the trace itself"):
+    with pytest.raises(OutputError, match="an input of this command"):
         convert_trace(output, output)
     assert output.read_bytes() == before
 

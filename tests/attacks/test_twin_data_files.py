@@ -192,8 +192,7 @@ def test_the_library_refuses_a_file_however_it_is_given(way: str, home: Home, mo
 
 
 def test_a_renamed_copy_of_fio_can_use_only_the_drive(home: Home) -> None:
-    copy = home.state / "measuring"
-    home.state.mkdir()
+    copy = home.state.with_name("measuring")
     copy.write_bytes(Path("/usr/bin/fio").read_bytes())
     copy.chmod(0o755)
     job = ["--thread=1", "--clocksource=clock_gettime", "--name=job", "--rw=write", *SMALL]

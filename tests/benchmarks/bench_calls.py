@@ -19,7 +19,7 @@ CONVERT = """
 import resource, sys
 from pathlib import Path
 from iopatterns import calls
-done = calls.convert_calls(calls.open_trace([Path(sys.argv[1])]), Path(sys.argv[2]))
+done = calls.convert_calls(calls.open_trace([Path(sys.argv[1])]), Path(sys.argv[2]), overwrite=True)
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime, used.ru_maxrss, done.calls)
 """

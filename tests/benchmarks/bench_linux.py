@@ -51,7 +51,8 @@ def main() -> None:
         for name, words in WORKLOADS.items():
             taken_s, made = [], []
             for ios in (FEW, MANY):  # their difference excludes boot and start of fio
-                taken_s.append(wall_s(["--fs", "none", "--trace", str(trace)], [*FIO, *words, f"--number_ios={ios}"]))
+                options = ["--fs", "none", "--trace", str(trace), "--overwrite"]
+                taken_s.append(wall_s(options, [*FIO, *words, f"--number_ios={ios}"]))
                 made.append(requests(trace))
             rate = (made[1] - made[0]) / (taken_s[1] - taken_s[0])
             print(

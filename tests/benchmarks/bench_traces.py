@@ -73,7 +73,7 @@ def convert(trace: Path, output: Path) -> tuple[float, int]:
     """Convert a trace in a process of its own; return processor time in seconds and peak memory in bytes."""
     code = (
         "import resource, sys; from pathlib import Path; from iopatterns.twin import traces;"
-        "traces.convert_trace(*map(Path, sys.argv[1:3]), issued=sys.argv[3] == 'issued');"
+        "traces.convert_trace(*map(Path, sys.argv[1:3]), issued=sys.argv[3] == 'issued', overwrite=True);"
         "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime + used.ru_stime, used.ru_maxrss)"
     )
     # blktrace writes each request several times, at each of its stages

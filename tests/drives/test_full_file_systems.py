@@ -122,7 +122,7 @@ def test_a_full_file_system_of_the_raw_files_is_an_error(left: int, small: Path,
     assert not raws[1].exists()
     assert not list(raws[0].parent.glob(".*"))
     ballast.unlink()
-    require_success(project, specification, "--log", "measure.log")
+    require_success(project, specification, "--overwrite", "--log", "measure.log")
 
 
 def test_finished_repetitions_are_kept_when_the_file_system_fills(small: Path, disk_folder: Path) -> None:

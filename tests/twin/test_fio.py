@@ -101,7 +101,7 @@ def test_an_io_log_is_replayed(tmp_path: Path, version: int) -> None:
         f"fio version {version} iolog\n"
         + "".join(f"{time}{drive} {line}\n" for time, line in zip(times, lines, strict=True))
     )
-    content = fio(tmp_path, f"--read_iolog={log}", "--ioengine=psync")
+    content = fio(tmp_path / "state", f"--read_iolog={log}", "--ioengine=psync")
     assert content["jobs"][0]["read"]["total_ios"] == 2
     assert content["jobs"][0]["write"]["total_ios"] == 1
 

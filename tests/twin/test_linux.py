@@ -390,7 +390,13 @@ def test_dropping_caches_makes_reads_go_to_the_drive_again(tmp_path: Path) -> No
     def read_bytes(between: str) -> int:
         trace = tmp_path / "trace.csv"
         made = f"head -c 1000000 /dev/zero > a; cat {twin_linux.DROP_CACHES_FILE}"
-        shell(f"{made}; cat a > /dev/null; {between}; cat a > /dev/null", "--drop-caches", "--trace", str(trace))
+        shell(
+            f"{made}; cat a > /dev/null; {between}; cat a > /dev/null",
+            "--drop-caches",
+            "--trace",
+            str(trace),
+            "--overwrite",
+        )
         return sum(int(row["size_bytes"]) for row in rows(trace) if row["operation"] == "read")
 
     assert read_bytes(f"cat {twin_linux.DROP_CACHES_FILE}") > read_bytes("true") + 900_000
@@ -403,6 +409,7 @@ def test_a_drive_without_write_cache_is_not_flushed(tmp_path: Path) -> None:
         changed = command("run", "px05smb040", *state, "--", "sdparm", "--quiet", setting, "{drive}")
         assert changed.returncode == 0, changed.stderr
         trace = tmp_path / "trace.csv"
-        done = shell("cat /sys/block/vda/queue/write_cache; echo x > a; sync", *state, "--trace", str(trace))
+        words = [*state, "--trace", str(trace), "--overwrite"]
+        done = shell("cat /sys/block/vda/queue/write_cache; echo x > a; sync", *words)
         flushes.append((done.stdout.strip(), "flush" in trace.read_text()))
     assert flushes == [("write back", True), ("write through", False)]

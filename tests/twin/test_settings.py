@@ -87,6 +87,7 @@ def test_a_missing_model_is_refused(tmp_path: Path, action: str) -> None:
 
 
 def test_a_power_cycle_refuses_a_damaged_settings_file(tmp_path: Path) -> None:
+    assert command("power-cycle", "px05smb040", "--state", str(tmp_path)).returncode == 0  # makes the state folder
     (tmp_path / "mode-pages").write_bytes(b"saved \xff")
     done = command("power-cycle", "px05smb040", "--state", str(tmp_path))
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
@@ -98,5 +99,5 @@ def test_a_power_cycle_refuses_a_damaged_settings_file(tmp_path: Path) -> None:
 def test_thread_in_one_job_of_a_job_file_applies_to_all_jobs(tmp_path: Path) -> None:
     jobs = tmp_path / "two.fio"
     jobs.write_text("[global]\nfilename=${TWIN_DRIVE}\nsize=64m\nrw=read\nruntime=10ms\n[a]\nthread=1\n[b]\n")
-    done = command("run", "px05smb040", "--state", str(tmp_path), "--", "fio", str(jobs))
+    done = command("run", "px05smb040", "--state", str(tmp_path / "state"), "--", "fio", str(jobs))
     assert done.returncode == 0, done.stderr

@@ -64,9 +64,10 @@ def test_read_ahead_of_some_drives_cannot_be_changed(model: str, mask: str, acce
         model = str(tmp_path / "refusing.yaml")
         text = text.replace("DRA: {value: 0, behaviour: changeable", "DRA: {value: 0, behaviour: refused")
         Path(model).write_text(text)
-    assert shown(tmp_path, "DRA", model) == (0, mask)
-    assert sdparm(tmp_path, "--set=DRA=1", model=model) == accepts
-    assert shown(tmp_path, "DRA", model) == (0, mask)
+    state = tmp_path / "state"
+    assert shown(state, "DRA", model) == (0, mask)
+    assert sdparm(state, "--set=DRA=1", model=model) == accepts
+    assert shown(state, "DRA", model) == (0, mask)
 
 
 def test_a_drive_that_cannot_save_settings_refuses_to_save(tmp_path: Path) -> None:

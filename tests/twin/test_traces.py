@@ -296,7 +296,7 @@ def test_a_converted_trace_has_the_same_requests_and_always_the_same_bytes(
     traces.convert_trace(given_csv, once)
     traces.convert_trace(once, twice)
     assert times_of(given_csv) == times_of(once) == times_of(twice) == expected
-    traces.convert_trace(given_csv, twice)
+    traces.convert_trace(given_csv, twice, overwrite=True)
     assert once.read_bytes() == twice.read_bytes()
 
 

@@ -42,4 +42,4 @@ def test_the_commands_mark_a_stand_in(tmp_path: Path) -> None:
     assert all(name.startswith("stand-in.") for name in files)
     status, printed = run("logs", output, "--to", str(tmp_path / "logs"))
     assert status == 2
-    assert "is not empty" in printed
+    assert "has files that iopatterns did not write there" in printed

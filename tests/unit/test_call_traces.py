@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iopatterns import calls
+from iopatterns.base.errors import OutputError
 from iopatterns.calls import form, parquet, stand_ins, strace
 from iopatterns.calls.form import UNKNOWN, Call, CallsError
 from iopatterns.calls.positions import EXECUTE, EXIT, FORK, Event, PositionTracker
@@ -548,7 +549,7 @@ def test_only_calls_on_matching_files_are_kept(tmp_path: Path) -> None:
 def test_a_conversion_does_not_overwrite_its_input_or_write_an_empty_trace(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     calls.convert_calls(trace_of([Call(0, 0, "open", "f")]), path)
-    with pytest.raises(CallsError, match="the output is the trace itself"):
+    with pytest.raises(OutputError, match="an input of this command"):
         calls.convert_calls(calls.open_trace([path]), path, [path])
     with pytest.raises(CallsError, match=r"must end in \.parquet"):
         calls.convert_calls(calls.open_trace([path]), tmp_path / "t.csv")

@@ -99,7 +99,7 @@ def run(program: str, *words: str, cwd: Path = ROOT) -> subprocess.CompletedProc
         ("twin fti", "No such command 'fti'. Did you mean 'fit'?\nTry 'twin --help' for help."),
         ("twin run c400", "requires a command after --.\nTry 'twin run --help' for help."),
         ("twin run c400 -- no-such-program", "no-such-program: No such file or directory"),
-        ("twin reset c400 --state data/twins/c400.yaml/x", "data/twins/c400.yaml/x/mode-pages: Not a directory"),
+        ("twin reset c400 --state data/twins/c400.yaml/x", "data/twins/c400.yaml/x: Not a directory"),
     ],
 )
 def test_errors_have_one_form(words: str, message: str) -> None:

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from support import FIXTURE_GRID, ROOT, Project, copy_project
 
 from iopatterns.base import files
+from iopatterns.base.errors import OutputError
 from iopatterns.cli import iopatterns_command
 from iopatterns.configuration import config, study_files
 from iopatterns.workflow import study_package
@@ -127,7 +128,7 @@ def run(*arguments: str, answer: str = "") -> Result:
 
 def refused(*arguments: str) -> str:
     done = run(*arguments)
-    assert isinstance(done.exception, (StudyError, RunLockError))
+    assert isinstance(done.exception, (StudyError, OutputError, RunLockError))
     return str(done.exception)
 
 
@@ -194,10 +195,10 @@ def test_a_link_is_not_packed(root: Path) -> None:
 def test_an_unknown_study_is_refused_and_only_a_package_of_the_study_overwritten(root: Path) -> None:
     assert "no study 'mien'. Did you mean 'mine'? Studies: first, last, mine." in refused("pack", "mien")
     write(root / "mine.tar.xz", "my own")
-    assert "not a package of 'mine'" in refused("pack", "mine")
+    assert "mine.tar.xz: the file exists" in refused("pack", "mine")
     (root / "mine.tar.xz").unlink()
     assert run("pack", "mine").exit_code == run("pack", "mine").exit_code == 0
-    assert "not a package of 'first'" in refused("pack", "first", "--output", "mine.tar.xz")
+    assert "add --overwrite" in refused("pack", "first", "--output", "mine.tar.xz")
 
 
 def test_raw_files_of_simulated_drives_are_packed_on_request(root: Path) -> None:

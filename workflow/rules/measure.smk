@@ -42,7 +42,7 @@ for study in CELLS.studies:
             message:
                 "{params.cells}"
             shell:
-                "exec iopatterns measure --die-with-parent --log {log:q} --host={resources.drive_host:q}"
+                "exec iopatterns measure --die-with-parent --overwrite --log {log:q} --host={resources.drive_host:q}"
                 " {params.specifications:q} {params.raw_files:q}"
 
     rule:
@@ -82,5 +82,5 @@ for drive, archive in archives_by_drive(CONF).items():
         message:
             f"Unpacking {drive} from {archive.path}"
         shell:
-            "exec iopatterns unpack --die-with-parent --log {log:q} --sha256 {params.sha256}"
+            "exec iopatterns unpack --die-with-parent --overwrite --log {log:q} --sha256 {params.sha256}"
             " {input:q} {params.folder:q}"

@@ -16,6 +16,11 @@ from click.shell_completion import CompletionItem
 from iopatterns.base import messages
 from iopatterns.base.errors import IoPatternsError
 
+# The option of all commands with outputs that a user names; `twin run` has the same option without click
+OVERWRITE_OPTION = click.option(
+    "--overwrite", is_flag=True, help="Replace existing files that have the names of outputs."
+)
+
 
 class CommandModules(Mapping[str, click.Command]):
     """The commands of a program by name, each imported when it is looked up.

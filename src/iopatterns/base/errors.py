@@ -17,3 +17,12 @@ class IoPatternsError(Exception):
     """
 
     exit_status: ClassVar[int] = 1
+
+
+class OutputError(IoPatternsError):
+    """The error raised if an output would replace a file of the user, or an input.
+
+    The message names the output, and says what the user can do.
+    """
+
+    exit_status = 2

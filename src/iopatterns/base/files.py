@@ -164,18 +164,19 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.partial")
 
 
-def commit_file(temporary: Path, path: Path) -> None:
+def commit_file(temporary: Path, path: Path, rename: Callable[[Path, Path], object] = Path.replace) -> None:
     """Flush a finished temporary file to disk, then rename it.
 
     The folder is also flushed, so that the new name survives a power failure.
 
     Args:
         temporary: The temporary file.
-        path: The new path, in the same file system. An existing file is replaced.
+        path: The new path, in the same file system.
+        rename: The function that renames the file. By default, an existing file is replaced.
     """
     with open(temporary, "rb") as file:
         os.fsync(file.fileno())
-    temporary.replace(path)
+    rename(temporary, path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -195,9 +196,13 @@ def write_atomically(path: Path, fill: Callable[[Path], object]) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = partial_path(path)
+    temporary.unlink(missing_ok=True)  # a symbolic link would be followed
     try:
         fill(temporary)
         commit_file(temporary, path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a failed write has no file name
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -80,10 +80,10 @@ note = _LOGGER.debug  # for the log file only, with `notes_to_log_only` of `copi
 
 @contextlib.contextmanager
 def copied_to(path: Path | None, *, notes_to_log_only: bool = False) -> Iterator[None]:
-    """Copy all messages into a new log file, for as long as this context lasts.
+    """Copy all messages into a log file, for as long as this context lasts.
 
     Args:
-        path: The log file, which replaces an existing file; None for no copy.
+        path: The log file, which is overwritten; None for no copy.
         notes_to_log_only: Whether messages of `note` go to the log file only, and not to the terminal.
     """
     if path is None:

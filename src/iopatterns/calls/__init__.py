@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from iopatterns.base import files
 from iopatterns.base.fio_iolog import IOLOG_HEADERS
 from iopatterns.base.input_file import SkippedLines, printable
+from iopatterns.base.ownership import OutputFile
 from iopatterns.calls import adapter as adapters
 from iopatterns.calls import dxt, fio_iologs, form, parquet, strace
 from iopatterns.calls.form import CALL_KINDS, UNKNOWN, Call, CallsError, CallTraceFile, Trace, TraceOrigin
@@ -200,24 +200,26 @@ class CallConversion:
     duration_ns: int
 
 
-def convert_calls(trace: Trace, output: Path, inputs: Sequence[Path] = ()) -> CallConversion:
+def convert_calls(
+    trace: Trace, output: Path, inputs: Sequence[Path] = (), *, overwrite: bool = False
+) -> CallConversion:
     """Write a trace of system calls to a Parquet file.
 
     Args:
         trace: The trace.
         output: The Parquet file. It appears only when it is complete.
         inputs: The files of the trace, which must not be overwritten.
+        overwrite: Whether an existing output is replaced.
 
     Returns:
         Name, origin and original format of the trace, and the numbers of its calls and processes.
 
     Raises:
-        CallsError: The trace is not valid or has no calls, or ``output`` does not end in .parquet or is an input.
+        CallsError: The trace is not valid or has no calls, or ``output`` does not end in .parquet.
+        OutputError: The output is an input, or exists and ``overwrite`` is false.
     """
     if output.suffix != ".parquet":
         raise CallsError(f"{printable(output)}: the name of the output must end in .parquet")
-    if any(path.exists() and output.exists() and path.samefile(output) for path in inputs):
-        raise CallsError(f"{printable(output)}: the output is the trace itself. Give another name.")
     done = CallConversion(trace.name, trace.origin, trace.form, 0, 0, 0)
     processes: set[int] = set()
 
@@ -231,5 +233,6 @@ def convert_calls(trace: Trace, output: Path, inputs: Sequence[Path] = ()) -> Ca
         if not done.calls:
             raise CallsError(f"{printable(trace.name)}: the trace has no calls on files")
 
-    files.write_atomically(output, lambda temporary: parquet.write_calls(temporary, trace, counted()))
+    with OutputFile(output, inputs=inputs, overwrite=overwrite) as temporary:
+        parquet.write_calls(temporary, trace, counted())
     return done

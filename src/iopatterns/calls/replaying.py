@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from iopatterns.base import files
+from iopatterns.base import files, ownership
 from iopatterns.base.input_file import printable
 from iopatterns.calls.form import CALL_KINDS, Call, CallsError, Trace
 
@@ -147,10 +147,10 @@ def write_replay_folder(
             variable TWIN_DRIVE, which `twin run` sets.
 
     Raises:
-        CallsError: The folder is not empty, or the trace cannot be replayed.
+        CallsError: The trace cannot be replayed.
+        OutputError: The folder is not empty, or is a symbolic link.
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise CallsError(f"{printable(folder)}: the folder is not empty. Give a new folder.")
+    ownership.create_folder(str(folder))
     absolute = folder.absolute()
     options: dict[str, object] = {"ioengine": "psync", "thread": 1}
     if drive:

@@ -4,13 +4,15 @@ from pathlib import Path
 
 import click
 
+from iopatterns.base.command_line import OVERWRITE_OPTION
 from iopatterns.commands.arguments import DRIVE_ARGUMENT, FILE_PATH, drive_entry
 
 
 @click.command()
 @DRIVE_ARGUMENT
 @click.option("--output", type=FILE_PATH, help="File to write.  [default: data/archives/DRIVE.tar.xz]")
-def command(drive: str, output: Path | None) -> None:
+@OVERWRITE_OPTION
+def command(drive: str, output: Path | None, overwrite: bool) -> None:
     """Pack the raw files of DRIVE into an archive.
 
     Raw files are the JSON output of fio. The archive can be analysed on a machine without the drive; the command prints
@@ -24,7 +26,7 @@ def command(drive: str, output: Path | None) -> None:
     cells = planned_cells.load_cells(Path.cwd(), {"drives": [drive]})
     experiments = {folder: names for study in cells.studies for folder, names in cells.experiments(study).items()}
     output = output or Path(f"data/archives/{drive}.tar.xz")
-    made = archive.pack_archive(Path(RAW_FOLDER) / drive, experiments, output)
+    made = archive.pack_archive(Path(RAW_FOLDER) / drive, experiments, output, overwrite=overwrite)
     repetitions = sum(cell.executions for cell in made.cells)
     without_experiment = sum(not cell.experiments for cell in made.cells)
     click.echo(f"{output}: {repetitions} repetitions of {len(made.cells)} cells, SHA-256 {made.sha256}")

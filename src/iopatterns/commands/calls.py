@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iopatterns.base.command_line import OVERWRITE_OPTION
 from iopatterns.commands.arguments import FILE_PATH, FOLDER_PATH
 
 if TYPE_CHECKING:
@@ -72,13 +73,17 @@ def command() -> None:
 @_TRACE_FILES
 @_reading_options
 @click.option("--figures", type=FOLDER_PATH, help="Folder for figures: request sizes, and a map of accesses.")
-def show_trace(paths: tuple[Path, ...], figures: Path | None, **given: object) -> None:
+@OVERWRITE_OPTION
+def show_trace(paths: tuple[Path, ...], figures: Path | None, overwrite: bool, **given: object) -> None:
     """Print access patterns, read share and request sizes of a trace.
 
     FILE... are the files of one trace.
     """
     from iopatterns.analysis import applications, plots, tables
+    from iopatterns.base import ownership
 
+    if figures is not None:
+        ownership.claim_folder(str(figures), overwrite=overwrite)
     with _opened_trace(paths, given) as trace:
         seen = applications.characterise_trace(trace)
         click.echo(tables.to_text(applications.characteristics_table(applications.characteristics_frame([seen]))))
@@ -101,7 +106,8 @@ def show_trace(paths: tuple[Path, ...], figures: Path | None, **given: object) -
 @_TRACE_FILES
 @click.argument("output", type=FILE_PATH)
 @_reading_options
-def convert_command(paths: tuple[Path, ...], output: Path, **given: object) -> None:
+@OVERWRITE_OPTION
+def convert_command(paths: tuple[Path, ...], output: Path, overwrite: bool, **given: object) -> None:
     """Convert a trace of any supported format to a Parquet file.
 
     FILE... are the files of one trace. `iopatterns calls --help` lists the formats. OUTPUT is the Parquet file to
@@ -110,7 +116,7 @@ def convert_command(paths: tuple[Path, ...], output: Path, **given: object) -> N
     from iopatterns import calls
 
     with _opened_trace(paths, given) as trace:
-        done = calls.convert_calls(trace, output, paths)
+        done = calls.convert_calls(trace, output, paths, overwrite=overwrite)
         click.echo(
             f"{output}: {done.name} ({done.origin}), {done.calls} calls of {done.processes} processes in"
             f" {done.duration_ns / 1e9:.3f} s, from the format '{done.form}'"
@@ -120,7 +126,8 @@ def convert_command(paths: tuple[Path, ...], output: Path, **given: object) -> N
 @command.command("stand-in")
 @click.argument("workload")
 @click.argument("output", type=FILE_PATH)
-def write_stand_in(workload: str, output: Path) -> None:
+@OVERWRITE_OPTION
+def write_stand_in(workload: str, output: Path, overwrite: bool) -> None:
     """Write a synthetic trace, a stand-in for an unpublished trace.
 
     WORKLOAD is an application that Park and Shen (2009) traced, such as Sandia-cth. OUTPUT is a Parquet file.
@@ -128,7 +135,7 @@ def write_stand_in(workload: str, output: Path) -> None:
     from iopatterns import calls
     from iopatterns.calls.stand_ins import stand_in
 
-    done = calls.convert_calls(stand_in(workload), output)
+    done = calls.convert_calls(stand_in(workload), output, overwrite=overwrite)
     click.echo(f"{output}: {done.name} ({done.origin}), {done.calls} calls of {done.processes} processes")
 
 

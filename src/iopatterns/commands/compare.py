@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from iopatterns.base.command_line import OVERWRITE_OPTION
 from iopatterns.commands.arguments import CONFIDENCE_OPTION, FOLDER_PATH, QUANTITY_OPTION, DriveName
 
 
@@ -17,7 +18,8 @@ from iopatterns.commands.arguments import CONFIDENCE_OPTION, FOLDER_PATH, QUANTI
     type=FOLDER_PATH,
     help="Folder for the table and figures.  [default: results/compare/FIRST-SECOND]",
 )
-def command(first: str, second: str, of: str, confidence: float, output: Path | None) -> None:
+@OVERWRITE_OPTION
+def command(first: str, second: str, of: str, confidence: float, output: Path | None, *, overwrite: bool) -> None:
     """Compare two drives, two levels of a factor or two runs.
 
     FIRST and SECOND are two drives, two levels of a factor, such as DRA=0 and DRA=1, or the results folders of two
@@ -26,11 +28,13 @@ def command(first: str, second: str, of: str, confidence: float, output: Path | 
     its confidence interval.
     """
     from iopatterns.analysis import plots, tables
+    from iopatterns.base import ownership
     from iopatterns.lab import comparison
 
     compared = comparison.Comparison(comparison.load_sides(Path.cwd(), first, second), of, confidence)
-    points = compared.points()
     output = output or Path("results/compare") / f"{Path(first).name}-{Path(second).name}"
+    ownership.claim_folder(str(output), inputs=[Path(first), Path(second)], overwrite=overwrite)
+    points = compared.points()
     table = compared.table(points)
     tables.write_table(table, output / of.replace(" ", "-"))
     for name, figure in compared.figures():

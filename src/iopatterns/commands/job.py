@@ -4,15 +4,22 @@ This is a context with a log and the handling of stop signals, and the check of 
 """
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from iopatterns.base import command_line, messages
+from iopatterns.base.ownership import OutputFile
 
 
 @contextmanager
-def running_job(log: Path | None = None, *, die_with_parent: bool = False) -> Iterator[None]:
+def running_job(
+    log: Path | None = None,
+    *,
+    inputs: Iterable[Path] = (),
+    overwrite: bool = False,
+    die_with_parent: bool = False,
+) -> Iterator[None]:
     """Run the body of a command, and report errors and stop signals.
 
     An error that the user can correct, or a stop signal (SIGINT, SIGTERM, SIGHUP), becomes a message on standard error
@@ -20,11 +27,18 @@ def running_job(log: Path | None = None, *, die_with_parent: bool = False) -> It
 
     Args:
         log: A file for a copy of all messages; None for no log.
+        inputs: Files that the log must not overwrite.
+        overwrite: Whether the log may overwrite any other file.
         die_with_parent: Whether this process gets SIGTERM when its parent process ends.
+
+    Raises:
+        OutputError: The log is an input or a symbolic link, or exists and ``overwrite`` is false.
     """
     from iopatterns.measuring import fio, progress
     from iopatterns.measuring.cell import Interrupted, interruptible
 
+    if log is not None:
+        OutputFile(log, inputs=inputs, overwrite=overwrite)  # checks only, because a log is read while it grows
     if die_with_parent:
         fio.die_with_parent(signal.SIGTERM)
     with (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from iopatterns.base.command_line import OVERWRITE_OPTION
 from iopatterns.commands import job
 from iopatterns.commands.arguments import DIE_WITH_PARENT_OPTION, FILE_PATH, LOG_OPTION
 
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
     "--specification", "specifications", required=True, multiple=True, help="Specification of a cell, as JSON."
 )
 @LOG_OPTION
+@OVERWRITE_OPTION
 @DIE_WITH_PARENT_OPTION
 @click.option("--host", help="Host of the drive. On any other host the command fails.")
 @click.argument("raw_files", nargs=-1, required=True, type=FILE_PATH)
 def command(
+    *,
     specifications: tuple[str, ...],
     log: Path | None,
+    overwrite: bool,
     die_with_parent: bool,
     host: str | None,
     raw_files: tuple[Path, ...],
@@ -40,7 +44,7 @@ def command(
     from iopatterns.measuring.cell import measure_cells
 
     cells = [_specification(text) for text in specifications]
-    with job.running_job(log, die_with_parent=die_with_parent):
+    with job.running_job(log, inputs=raw_files, overwrite=overwrite, die_with_parent=die_with_parent):
         job.require_host(host)
         measure_cells(Path.cwd(), cells, raw_files)
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from iopatterns.base.command_line import OVERWRITE_OPTION
 from iopatterns.commands.arguments import CONFIDENCE_OPTION, FOLDER_PATH, QUANTITY_OPTION, DriveName
 
 
@@ -18,16 +19,19 @@ from iopatterns.commands.arguments import CONFIDENCE_OPTION, FOLDER_PATH, QUANTI
     show_default=True,
     help="Folder for the table and figures.",
 )
-def command(drives: tuple[str, ...], of: str, confidence: float, output: Path) -> None:
+@OVERWRITE_OPTION
+def command(drives: tuple[str, ...], of: str, confidence: float, output: Path, overwrite: bool) -> None:
     """Compare drives of one model with each other.
 
     DRIVES may be the drives of a lab, or the archives of several students. The command prints how much results vary
     between DRIVES, and how much between repetitions on one drive.
     """
     from iopatterns.analysis import plots, tables
+    from iopatterns.base import ownership
     from iopatterns.lab.spread import DriveSpread
 
     spread = DriveSpread.load(Path.cwd(), drives, of, confidence)
+    ownership.claim_folder(str(output), inputs=map(Path, drives), overwrite=overwrite)
     points = spread.points()
     table = spread.table(points)
     tables.write_table(table, output / of.replace(" ", "-"))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from iopatterns.base.command_line import OVERWRITE_OPTION
 from iopatterns.commands.arguments import FILE_PATH, StudyName
 
 
@@ -79,14 +80,16 @@ def check_studies(names: tuple[str, ...]) -> None:
 @click.argument("name", type=StudyName())
 @click.option("--output", type=FILE_PATH, help="File to write.  [default: NAME.tar.xz]")
 @click.option("--with-raw", is_flag=True, help="Include the raw files of simulated drives.")
-def pack_command(name: str, output: Path | None, *, with_raw: bool) -> None:
+@OVERWRITE_OPTION
+def pack_command(name: str, output: Path | None, *, with_raw: bool, overwrite: bool) -> None:
     """Pack the files of a study into one file.
 
     `iopatterns study add` adds such a file to another project.
     """
     from iopatterns.workflow import study_package
 
-    made = study_package.pack_study(Path.cwd(), name, output or Path(f"{name}.tar.xz"), with_raw=with_raw)
+    output = output or Path(f"{name}.tar.xz")
+    made = study_package.pack_study(Path.cwd(), name, output, with_raw=with_raw, overwrite=overwrite)
     click.echo(f"{made.output}: {len(made.paths)} files, SHA-256 {made.sha256}")
     for drive in made.left_out:
         click.echo(f"Raw files of the real drive {drive} are not included. `iopatterns archive {drive}` packs them.")

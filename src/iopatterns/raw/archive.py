@@ -17,8 +17,9 @@ from typing import Annotated, TypedDict
 
 import msgspec
 
-from iopatterns.base import files, messages, sealed_tar
+from iopatterns.base import files, messages, ownership, sealed_tar
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.ownership import OutputFile
 from iopatterns.raw import cells
 from iopatterns.raw.metadata_files import UNPACKED, metadata_path, read_metadata
 from iopatterns.raw.records import Specification
@@ -122,7 +123,9 @@ class ArchiveOrigin(TypedDict):
 # ---- Packing
 
 
-def pack_archive(raw: Path, experiments: Mapping[str, Sequence[str]], output: Path) -> ArchiveContents:
+def pack_archive(
+    raw: Path, experiments: Mapping[str, Sequence[str]], output: Path, *, overwrite: bool = False
+) -> ArchiveContents:
     """Pack the raw files and metadata files of a drive into an archive.
 
     The same files always give an archive with the same bytes. After an error, `output` is unchanged.
@@ -133,6 +136,7 @@ def pack_archive(raw: Path, experiments: Mapping[str, Sequence[str]], output: Pa
             folders, ``<drive>/<study>/<cell>``. The archive lists these cells first, in the order of the keys. Cells
             that no experiment uses follow.
         output: The path of the archive. An older archive of the same drive is replaced.
+        overwrite: Whether any other existing file is replaced.
 
     Returns:
         The content of the new archive.
@@ -141,12 +145,12 @@ def pack_archive(raw: Path, experiments: Mapping[str, Sequence[str]], output: Pa
         ArchiveError: One of these is true:
 
             - there are no raw files, or no experiment uses any of their cells
-            - `output` exists and is not an archive of this drive
             - a repetition is missing
             - the archive would exceed a limit of the format
         MetadataError: A raw file or a metadata file has changed since it was measured.
+        OutputError: `output` exists and is not an archive of this drive.
     """
-    _check_output(output, raw.name)
+    archive_file = OutputFile(output, overwrite=overwrite, is_ours=lambda path: _is_archive_of(raw.name, path))
     by_cell: dict[str, list[Path]] = {}
     for path in sorted(raw.glob("*/*/*.json")):
         if _RAW_NAME.fullmatch(path.name):
@@ -166,21 +170,17 @@ def pack_archive(raw: Path, experiments: Mapping[str, Sequence[str]], output: Pa
     order += [folder for folder in by_cell if folder not in experiments]
     found = [_packed(by_cell[folder], experiments.get(folder, ())) for folder in order]
     contents = ArchiveContents("", raw.name, found)
-    files.write_atomically(output, lambda temporary: _write(temporary, raw, contents))
+    with archive_file as temporary:
+        _write(temporary, raw, contents)
     return ArchiveContents(files.sha256(output), raw.name, found)
 
 
-def _check_output(output: Path, drive: str) -> None:
-    """Raise ArchiveError if `output` exists and is not an archive of this drive."""
-    if output.exists():
-        try:
-            is_replaceable = read_archive(output).drive == drive
-        except ArchiveError:
-            is_replaceable = False
-        if not is_replaceable:
-            raise ArchiveError(
-                f"{output}: exists, and is no archive of drive '{drive}'. Give another --output, or delete it."
-            )
+def _is_archive_of(drive: str, path: Path) -> bool:
+    """Return whether a file is an archive of a drive."""
+    try:
+        return read_archive(path).drive == drive
+    except ArchiveError:
+        return False
 
 
 def _packed(raws: Sequence[Path], experiments: Sequence[str]) -> ArchivedCell:
@@ -335,6 +335,7 @@ def unpack_archive(path: Path, raw: Path, sha256: str | None = None) -> int:
     Raises:
         ArchiveError: The archive is damaged or has another SHA-256, or `raw` contains files that were measured on this
             machine.
+        OutputError: `raw` has files, and none of them is from an archive.
     """
     contents = read_archive(path)
     if sha256 not in {None, contents.sha256}:
@@ -345,6 +346,8 @@ def unpack_archive(path: Path, raw: Path, sha256: str | None = None) -> int:
             f" archived drive another name in config/drives.yaml, or move {raw} away."
         )
     _visit_members(path, contents, lambda *_: None)  # the first pass finds damage, the second writes
+    if not (raw / UNPACKED).exists():
+        ownership.create_folder(str(raw))
     about: ArchiveOrigin = {"archive": path.name, "sha256": contents.sha256, "drive": contents.drive}
     # written first: from now on, the raw files in the folder were not measured on this machine
     files.write_json(raw / UNPACKED, about)

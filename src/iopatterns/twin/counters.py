@@ -32,10 +32,10 @@ def check_table_path(path: Path | str) -> None:
 def table_writer(path: Path, schema: "pyarrow.Schema") -> AbstractContextManager[Any]:
     """Return a context manager that writes Arrow tables to a Parquet or CSV file.
 
-    The ending of the path selects the format. A missing folder is created.
+    The ending of the path selects the format.
 
     Args:
-        path: The file, which is overwritten.
+        path: The file, such as the temporary file of an `ownership.OutputFile`. It is overwritten.
         schema: Schema of all tables that are written.
 
     Returns:
@@ -48,7 +48,6 @@ def table_writer(path: Path, schema: "pyarrow.Schema") -> AbstractContextManager
     import pyarrow.parquet
 
     check_table_path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     kind = pyarrow.parquet.ParquetWriter if path.suffix == ".parquet" else pyarrow.csv.CSVWriter
     writer: AbstractContextManager[Any] = kind(path, schema)
     return writer
@@ -99,7 +98,7 @@ def convert_counters(binary: Path, path: Path) -> None:
 
     Args:
         binary: File that the simulated drive has written.
-        path: File for the table, .parquet or .csv.
+        path: File for the table, .parquet or .csv, which is overwritten.
 
     Raises:
         TwinError: The path of the table has another ending.

@@ -20,6 +20,7 @@ from fio_parser_json.documents import FioParseError, read_documents
 
 from iopatterns import _twin
 from iopatterns.base import engines, files, units
+from iopatterns.base.ownership import OutputFile
 from iopatterns.base.yaml_schema import did_you_mean
 from iopatterns.twin import models, streams
 from iopatterns.twin.error import TwinError
@@ -688,7 +689,7 @@ def fit_from_files(
     model: models.Model,
     tables: Sequence[Path],
     move: Sequence[str],
-    output: Path | None,
+    output: OutputFile | None,
     root: Path,
     *,
     max_error: float = MAX_MEAN_ERROR,
@@ -736,5 +737,6 @@ def fit_from_files(
             " points, or raise the limit (--most-error).",
         )
     if output is not None:
-        models.write_fitted_model(model, output, found.moved, f"twin fit to {source}", fit_record(found, source))
+        with output as temporary:
+            models.write_fitted_model(model, temporary, found.moved, f"twin fit to {source}", fit_record(found, source))
     return fit_report(found)

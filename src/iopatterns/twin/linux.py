@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from iopatterns.base import schedulers, subprocess_env
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.ownership import OutputFile
 from iopatterns.twin import counters as recorded
 from iopatterns.twin import models, state
 from iopatterns.twin.error import TwinError
@@ -81,7 +82,8 @@ class LinuxOptions:
         counters: File for the drive's counters over time, .parquet or .csv; None to write no file.
         interval_ns: Simulated time between two records of the counters.
         interval_bytes: Written bytes between two records of the counters; 0 to record by time only.
-        keep: New file for the content of the drive after the command; None to drop the content.
+        keep: File for the content of the drive after the command; None to drop the content.
+        overwrite: Whether ``trace``, ``counters`` and ``keep`` may replace existing files.
         folder: Folder of the host in which the command may write; None for no folder.
         state: Folder where the drive keeps its settings between runs; None for a folder of the model in the user's
             home.
@@ -108,6 +110,7 @@ class LinuxOptions:
     interval_ns: int = 100_000_000
     interval_bytes: int = 0
     keep: Path | None = None
+    overwrite: bool = False
     folder: Path | None = None
     state: Path | None = None
     settings: Sequence[str] = ()
@@ -138,14 +141,17 @@ def run_in_linux(
 
     Raises:
         TwinError: An argument is not valid, or the kernel or a program is not installed.
+        OutputError: An output exists or is an input, or the state folder has files that no simulated drive wrote.
         CommandError: The command does not exist on this host or is not executable, so that no guest is started.
     """
     options = options or LinuxOptions()
     plan = _plan(model, command, options)
     machine = state.installed_file("twin_linux_machine")
-    with _outputs(options) as files:
+    inputs = [Path(state.model_file_path(model)), Path(str(plan["kernel"]))]
+    with _outputs(options, inputs) as files, _image(options, inputs) as image:
         for name, file in files.items():
             plan[name] = f"/proc/self/fd/{file.fileno()}"
+        plan["image"] = image or ""
         process = subprocess.Popen(
             [machine],
             stdin=subprocess.PIPE,
@@ -222,7 +228,7 @@ def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str
     kernel = _kernel_path(options)
     words = _guest_command(command)
     folder = options.state or Path(state.default_state_folder(str(loaded.path)))
-    folder.mkdir(parents=True, exist_ok=True)
+    state.claim_state_folder(str(folder))
     modules = sorted(map(str, _DEBIAN_MODULES.glob(_DRIVE_MODULE)))
     is_root = os.geteuid() == 0
     user, group = (_NOBODY, _NOBODY) if is_root else (os.geteuid(), os.getegid())
@@ -233,7 +239,6 @@ def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str
         "library": state.installed_file("libtwin_linux_kernel.so"),
         "model": loaded.text,
         "settings": folder.absolute(),
-        "image": options.keep.absolute() if options.keep else "",
         "folder": options.folder.resolve() if options.folder else "",
         "interval_ns": options.interval_ns,
         "interval_bytes": options.interval_bytes,
@@ -293,8 +298,6 @@ def _check(options: LinuxOptions) -> None:
             )
     if options.trace_all and options.trace is None:
         raise TwinError("--trace-all has no effect without --trace. Give --trace too.")
-    if options.keep is not None and os.path.lexists(options.keep):
-        raise TwinError(f"--keep {options.keep}: the file exists. Give another name, or remove the file.")
     if options.folder is not None and not options.folder.is_dir():
         raise TwinError(f"--folder {options.folder}: no such folder. Create it first.")
     for path in filter(None, (options.trace, options.counters)):
@@ -421,27 +424,55 @@ def _queue_settings(model: models.Model, options: LinuxOptions) -> list[str]:
 
 
 @contextmanager
-def _outputs(options: LinuxOptions) -> Iterator[Mapping[str, IO[bytes]]]:
+def _outputs(options: LinuxOptions, inputs: Sequence[Path] = ()) -> Iterator[Mapping[str, IO[bytes]]]:
     """Yield files in memory that receive the trace and the counters of a run.
 
     On exit, their content is written to the output files that the user named.
+
+    Args:
+        options: Options of the run.
+        inputs: Files that no output may replace.
 
     Yields:
         The files by key of the plan: ``trace`` and ``counters``, each only if the user asked for it.
     """
     paths = {"trace": options.trace, "counters": options.counters}
-    wanted = {name: path for name, path in paths.items() if path is not None}
+    outputs = {
+        name: OutputFile(path, inputs=inputs, overwrite=options.overwrite)
+        for name, path in paths.items()
+        if path is not None
+    }
     with ExitStack() as stack:
-        files = {name: stack.enter_context(os.fdopen(os.memfd_create(f"twin-{name}"), "w+b")) for name in wanted}
+        files = {name: stack.enter_context(os.fdopen(os.memfd_create(f"twin-{name}"), "w+b")) for name in outputs}
         yield files
-        for name, path in wanted.items():
+        for name, output in outputs.items():
             source = Path(f"/proc/self/fd/{files[name].fileno()}")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if name == "counters":
-                recorded.convert_counters(source, path)
-            elif path.suffix == ".csv":
-                shutil.copyfile(source, path)
-            else:
-                from iopatterns.twin import traces  # imports pandas, which takes long
+            with output as temporary:
+                if name == "counters":
+                    recorded.convert_counters(source, temporary)
+                elif output.path.suffix == ".csv":
+                    shutil.copyfile(source, temporary)
+                else:
+                    from iopatterns.twin import traces  # imports pandas, which takes long
 
-                traces.convert_trace(source, path, may_be_empty=True)
+                    traces.write_as_parquet(source, temporary)
+
+
+@contextmanager
+def _image(options: LinuxOptions, inputs: Sequence[Path]) -> Iterator[Path | None]:
+    """Yield the path of an empty file for the content of the drive, or None if the content is dropped.
+
+    On exit, the file gets the name that the user gave, unless the guest failed before it had a drive.
+
+    Args:
+        options: Options of the run.
+        inputs: Files that the image may not replace.
+    """
+    if options.keep is None:
+        yield None
+        return
+    image = OutputFile(options.keep, inputs=inputs, overwrite=options.overwrite)
+    with image as temporary:
+        yield temporary.absolute()
+        if not temporary.stat().st_size:
+            image.discard()

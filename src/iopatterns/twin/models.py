@@ -596,7 +596,7 @@ def write_fitted_model(
 
     Args:
         model: The model whose file is copied.
-        path: The file to write.
+        path: The file to write, which is overwritten.
         moved: Values of the fitted parameters by ``group.name``.
         source: Source of the fitted values, written beside each of them.
         fit: The new section ``fit`` of the file, as `fitting.fit_record` returns it.
@@ -609,7 +609,6 @@ def write_fitted_model(
     for name, value in moved.items():
         _replace_line(lines, model, name, format_value(name, value), source)
     record = yaml.safe_dump({"fit": dict(fit)}, sort_keys=False, allow_unicode=True, width=1000)
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n" + record, encoding="utf-8")
 
 

@@ -7,7 +7,7 @@ the model file again only if the model, the settings or the preload library have
 import os
 import sys
 
-from iopatterns.base import subprocess_env
+from iopatterns.base import ownership, subprocess_env
 from iopatterns.twin import state
 
 TYPE_CHECKING = False  # importing `typing` takes longer than all other imports here
@@ -28,13 +28,15 @@ replaced with the path of the drive; the environment variable TWIN_DRIVE holds t
   --keep-data             keep written data in DIR/content, for verification by fio; otherwise reads return zeros
   --set GROUP.NAME=VALUE  value of a parameter, which overrides the model; may be given several times
   --counters FILE         file for counters of the drive over time (.parquet or .csv)
+  --overwrite             replace existing files that have the names of outputs
   --interval TIME         virtual time between two snapshots of the counters (default: 100 ms)
   --interval-bytes SIZE   written bytes between two snapshots (default: no limit)
 
 For fio the options --thread=1 and --clocksource=clock_gettime are added if they are missing.
 """
 
-_OPTIONS = ("help", "keep-data", "state=", "set=", "counters=", "interval=", "interval-bytes=")
+_OPTIONS = ("help", "keep-data", "overwrite", "state=", "set=", "counters=", "interval=", "interval-bytes=")
+_FLAGS = ("--keep-data", "--overwrite")
 
 
 def main(arguments: "list[str]") -> "NoReturn":
@@ -59,13 +61,16 @@ def main(arguments: "list[str]") -> "NoReturn":
             interval_bytes=options.get("--interval-bytes"),
         )
         command = command_on_drive(command, environment)
+        if counters is not None:
+            table = ownership.OutputFile(counters, inputs=[model], overwrite="--overwrite" in options)
+            sys.exit(_run_and_convert(command, environment, table))
     except Exception as error:
         status = getattr(error, "exit_status", None)
-        if status is None and not isinstance(error, OSError):
+        if isinstance(error, OSError):
+            _fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None), 1)
+        if status is None:
             raise
-        _fail(str(error), status or 1)
-    if counters is not None:
-        sys.exit(_run_and_convert(command, environment, counters))
+        _fail(str(error), status)
     try:
         os.execvpe(command[0], command, environment)
     except OSError as error:
@@ -112,7 +117,7 @@ def _parse(arguments: "list[str]") -> "tuple[dict[str, str], list[str], str, lis
         print(USAGE, end="")
         sys.exit(0)
     for name, value in pairs:
-        if not value and name != "--keep-data":
+        if not value and name not in _FLAGS:
             _usage_error(f"option {name} requires a value")
     if len(models) != 1:
         _usage_error(f"requires one MODEL, not {' and '.join(models)}" if models else "requires a MODEL")
@@ -151,12 +156,13 @@ def prepare_environment(
 
     Raises:
         TwinError: An argument or the model file is not valid.
+        OutputError: The state folder contains files that no simulated drive wrote.
         FileNotFoundError: The preload library is not installed.
     """
     path = state.model_file_path(model)
     folder = os.path.abspath(folder or state.default_state_folder(path))  # noqa: PTH100
     library = state.preload_library()
-    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    state.claim_state_folder(folder)
     text_file = _model_text_file(folder, settings)
     _update_model_text(path, settings, library, text_file)
     environment = subprocess_env.child_environment()
@@ -311,7 +317,7 @@ def command_on_drive(command: "Sequence[str]", environment: "Mapping[str, str]")
     return [words[0], *added, *words[1:]]
 
 
-def _run_and_convert(command: "Sequence[str]", environment: "Mapping[str, str]", counters: str) -> int:
+def _run_and_convert(command: "Sequence[str]", environment: "Mapping[str, str]", counters: ownership.OutputFile) -> int:
     """Run a command, write the drive's counters as a table; return an exit status.
 
     Args:
@@ -341,11 +347,12 @@ def _run_and_convert(command: "Sequence[str]", environment: "Mapping[str, str]",
     status = process.wait()
     if binary.exists():
         try:
-            convert_counters(binary, Path(counters))
+            with counters as temporary:
+                convert_counters(binary, temporary)
         finally:
             binary.unlink()
     elif status == 0:
-        print(f"twin: error: {counters} is not written: the program made no I/O on the drive", file=sys.stderr)
+        print(f"twin: error: {counters.path} is not written: the program made no I/O on the drive", file=sys.stderr)
         return 1
     return status if status >= 0 else 128 - status
 

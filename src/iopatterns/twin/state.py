@@ -6,7 +6,14 @@ This module imports only fast standard modules, because `twin run` imports it fi
 """
 
 import os
+import stat
 import sys
+
+from iopatterns.base import ownership
+
+TYPE_CHECKING = False  # importing `typing` takes too long
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # A state folder contains:
 # `model`           the parameters in the form that the simulated drive reads
@@ -14,6 +21,9 @@ import sys
 # `model-<number>`  and `model-<number>.source`: the same for one combination of --set options
 # `mode-pages`      the drive's current and saved settings
 # `content`         the written data, with --keep-data
+# `counters-<process>.bin`  the counters of a running program, with --counters
+# `totals`          the final counters of a program, if a measurement started the program
+# and the mark of `base.ownership`
 SETTINGS_FILE = "mode-pages"
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - importing pathlib takes too long
@@ -62,6 +72,52 @@ def default_state_folder(path: str) -> str:
     """
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")  # noqa: PTH111, PTH118
     return os.path.join(base, "iopatterns", "twins", model_name(path))  # noqa: PTH118
+
+
+def claim_state_folder(folder: str) -> None:
+    """Create the state folder of a simulated drive, or accept an existing one.
+
+    Raises:
+        OutputError: The folder contains files that no simulated drive wrote.
+        OSError: The folder cannot be created.
+    """
+    ownership.claim_folder(folder, is_ours=_is_unmarked_state_folder)
+
+
+def _is_unmarked_state_folder(folder: str, names: "Sequence[str]") -> bool:
+    """Return whether an earlier version, which did not mark folders, made a state folder.
+
+    The folder must contain only files that a state folder has. At least one of them must have the content of such a
+    file, and none may have another content.
+
+    Args:
+        folder: Path of the folder.
+        names: Names of everything in the folder.
+    """
+    import re
+
+    own = re.compile(
+        r"\.?(model(-[0-9a-f]{8})?(\.source)?|mode-pages)(\.partial|\.\d+)?|content|totals|counters-\d+\.bin"
+    )
+    recognised = False
+    for name in names:
+        path = os.path.join(folder, name)  # noqa: PTH118
+        state = os.lstat(path)
+        if not own.fullmatch(name) or not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
+            return False
+        if name == SETTINGS_FILE:
+            expected = rb"current [0-9a-f]{40}\nsaved [0-9a-f]{40}\n"
+        elif name.startswith("model") and name.endswith(".source"):
+            expected = rb"\d+\n"
+        elif re.fullmatch(r"model(-[0-9a-f]{8})?", name):
+            expected = rb"kind \w+\nidentity\.\w+ "
+        else:
+            continue
+        with open(path, "rb") as file:
+            if not re.match(expected, file.read(200)):
+                return False
+        recognised = True
+    return recognised
 
 
 def installed_file(name: str) -> str:

@@ -5,7 +5,7 @@ A block trace lists the requests that a drive received: reads, writes, flushes a
 
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from iopatterns import _twin
+from iopatterns.base.ownership import OutputFile
 from iopatterns.twin import counters, traces
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.models import Model
@@ -122,11 +123,12 @@ def replay_trace(
         depth: Number of requests that each thread keeps outstanding, whatever the times of the trace (closed loop).
             None to submit each request at the time ``arrival_ns`` of the trace (open loop).
         threads: Number of threads that submit requests in a closed loop.
-        counters_file: File for a table of the drive's counters over time, .parquet or .csv; None to write no file.
+        counters_file: New file for a table of the drive's counters over time, .parquet or .csv; None to write no file.
         interval_ns: Simulated time between two records of the counters.
 
     Raises:
         TwinError: The trace or an argument is not valid.
+        OutputError: ``counters_file`` exists.
     """
     session = ReplaySession(model, depth=depth, threads=threads)
     pieces: Iterable[pd.DataFrame]
@@ -134,7 +136,9 @@ def replay_trace(
         pieces = traces.read_pieces(Path(trace))
     else:
         pieces = [trace] if isinstance(trace, pd.DataFrame) else trace
-    with session.recording(counters_file, interval_ns, 0):
+    with ExitStack() as stack:
+        if counters_file is not None:
+            stack.enter_context(session.recording(OutputFile(counters_file), interval_ns, 0))
         done = list(session.run(pieces))
     return ReplayResult(pd.concat(done, ignore_index=True), session.counters(), session.duration_ns)
 
@@ -150,6 +154,7 @@ def replay_to_files(
     interval_ns: int,
     interval_bytes: int,
     skipped: traces.SkippedLines | None = None,
+    overwrite: bool = False,
 ) -> tuple[dict[str, float], dict[str, int]]:
     """Replay a block trace of any length on a new simulated drive.
 
@@ -168,22 +173,32 @@ def replay_to_files(
         interval_bytes: Written bytes between two records of the counters; 0 to record by time only.
         skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
             line.
+        overwrite: Whether ``output`` and ``counters_file`` may replace existing files.
 
     Returns:
         A summary (see `LatencyHistogram.summary`), and the final values of the drive's counters by name.
 
     Raises:
         TwinError: The trace or an argument is not valid.
+        OutputError: An output is the trace or the model file, or exists and ``overwrite`` is false.
     """
     import pyarrow as pa
 
+    outputs = {}
     for path in filter(None, (output, counters_file)):
         counters.check_table_path(path)
+        outputs[path] = OutputFile(path, inputs=[trace, model.path], overwrite=overwrite)
+    if output is not None and output == counters_file:
+        raise TwinError(f"{output}: is named for two outputs. Give two names.")
     session = ReplaySession(model, depth=depth, threads=threads, trace=str(trace))
     histogram = LatencyHistogram()
     schema = pa.schema([("request", pa.uint64()), ("issue_ns", pa.int64()), ("latency_ns", pa.int64())])
-    opened = nullcontext() if output is None else counters.table_writer(output, schema)
-    with opened as writer, session.recording(counters_file, interval_ns, interval_bytes):
+    with ExitStack() as stack:
+        writer = None
+        if output is not None:
+            writer = stack.enter_context(counters.table_writer(stack.enter_context(outputs[output]), schema))
+        if counters_file is not None:
+            stack.enter_context(session.recording(outputs[counters_file], interval_ns, interval_bytes))
         for done in session.run(traces.read_pieces(trace, skipped=skipped)):
             histogram.add(done["latency_ns"].to_numpy())
             if writer is not None:
@@ -218,24 +233,23 @@ class ReplaySession:
         self._native = _twin.Replay(model.text, threads, depth or 0)
 
     @contextmanager
-    def recording(self, file: Path | None, interval_ns: int, interval_bytes: int) -> Iterator[None]:
+    def recording(self, file: OutputFile, interval_ns: int, interval_bytes: int) -> Iterator[None]:
         """Record the drive's counters over time, and write them to a file on exit.
 
         Args:
-            file: File for the table, .parquet or .csv; None to record nothing.
+            file: File for the table, .parquet or .csv.
             interval_ns: Simulated time between two records.
             interval_bytes: Written bytes between two records; 0 to record by time only.
 
         Raises:
             TwinError: The file has another ending.
         """
-        if file is None:
-            yield
-            return
+        counters.check_table_path(file.path)
         with tempfile.NamedTemporaryFile(prefix="twin-counters-") as binary:
             self._native.record(binary.name, interval_ns, interval_bytes)
             yield
-            counters.convert_counters(Path(binary.name), file)
+            with file as temporary:
+                counters.convert_counters(Path(binary.name), temporary)
 
     def run(self, pieces: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """Submit the requests of a trace; yield the latencies of completed requests.

@@ -23,6 +23,7 @@ import msgspec
 import iopatterns
 from iopatterns.base import files, messages, sealed_tar, yaml_files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.ownership import OutputFile
 from iopatterns.configuration import config, grid, kinds, study_files
 from iopatterns.raw.metadata_files import metadata_path
 from iopatterns.workflow import run_start
@@ -139,7 +140,7 @@ class PackResult:
     left_out: Sequence[str]
 
 
-def pack_study(root: Path, study: str, output: Path, *, with_raw: bool = False) -> PackResult:
+def pack_study(root: Path, study: str, output: Path, *, with_raw: bool = False, overwrite: bool = False) -> PackResult:
     """Pack a study into one file. The same study gives the same bytes.
 
     Args:
@@ -149,13 +150,14 @@ def pack_study(root: Path, study: str, output: Path, *, with_raw: bool = False) 
             package of this study.
         with_raw: Whether to include the raw files of simulated drives. Raw files of real drives are left out: they need
             an archive (`iopatterns archive`), which records where they were measured.
+        overwrite: Whether any existing file is replaced.
 
     Raises:
-        StudyError: There is no such study, the output is another file, or a file cannot be packed.
+        StudyError: There is no such study, or a file cannot be packed.
+        OutputError: The output exists and is not a package of this study.
     """
     require_study(root, study)
-    if os.path.lexists(output):
-        _require_package_of(study, output)
+    package = OutputFile(output, overwrite=overwrite, is_ours=lambda path: _is_package_of(study, path))
     paths = [path.as_posix() for path in study_files.files_of_study(root, study)] + _own_models(root, study)
     left_out: list[str] = []
     if with_raw:
@@ -179,23 +181,19 @@ def pack_study(root: Path, study: str, output: Path, *, with_raw: bool = False) 
     contents = ((path, (root / path).read_bytes()) for path in paths)
     members = itertools.chain([(sealed_tar.MANIFEST_MEMBER, text.encode())], contents)
     try:
-        files.write_atomically(output, lambda temporary: sealed_tar.write_sealed_tar(temporary, members))
+        with package as temporary:
+            sealed_tar.write_sealed_tar(temporary, members)
     except ValueError as error:
         raise StudyError(f"{error}. Give the file a shorter name.") from None
     return PackResult(output, paths, files.sha256(output), left_out)
 
 
-def _require_package_of(study: str, output: Path) -> None:
-    """Raise StudyError unless an existing file is a package of the study."""
+def _is_package_of(study: str, path: Path) -> bool:
+    """Return whether a file is a package of a study."""
     try:
-        is_same = StudyPackage.open(output).study == study
+        return StudyPackage.open(path).study == study
     except StudyError:
-        is_same = False
-    if not is_same:
-        raise StudyError(
-            f"{output}: this file exists, and is not a package of '{study}'. Delete it, or choose another path with"
-            " --output."
-        )
+        return False
 
 
 def _require_packable(root: Path, path: str) -> None:

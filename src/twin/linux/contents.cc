@@ -18,7 +18,7 @@ constexpr std::uint64_t kPageBytes = 4096;
 
 Contents::Contents(std::uint64_t size_bytes, const std::string& path) : size_bytes_(size_bytes) {
   if (!path.empty()) {
-    file_ = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file_ = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (file_ < 0 || ftruncate(file_, static_cast<off_t>(size_bytes)) != 0) {
       throw std::runtime_error(path + ": " + std::strerror(errno));
     }

@@ -9,8 +9,8 @@ namespace twin {
 
 class Contents {
  public:
-  // Keeps the content in the new file `path`, or in memory if `path` is empty. Only written pages take space.
-  // Throws std::runtime_error if the file exists or cannot be created, or if the memory cannot be mapped.
+  // Keeps the content in the empty file `path`, or in memory if `path` is empty. Only written pages take space.
+  // Throws std::runtime_error if the file is missing or cannot be written, or if the memory cannot be mapped.
   Contents(std::uint64_t size_bytes, const std::string& path);
   ~Contents();
   Contents(const Contents&) = delete;

@@ -91,6 +91,17 @@ std::string read_text(const char* path) {
   return text;
 }
 
+// Opens a file of the state folder. A link is not followed, so that a file elsewhere never changes.
+int open_own_file(const char* path, int flags) {
+  const int file = TWIN_REAL(open)(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (file < 0) fail(std::string(path) + ": " + (errno == ELOOP ? "it is a symbolic link" : strerror(errno)));
+  struct stat state;
+  if (fstat(file, &state) != 0 || !S_ISREG(state.st_mode) || state.st_nlink != 1) {
+    fail(std::string(path) + ": it is not a regular file, or has several hard links. Remove it");
+  }
+  return file;
+}
+
 std::int64_t number(const char* name) {
   const char* value = environment(name);
   return value == nullptr ? 0 : strtoll(value, nullptr, 10);
@@ -117,8 +128,7 @@ void make_drive() {
     }
   });
   if (const char* path = environment("TWIN_KEEP_DATA")) {
-    content = TWIN_REAL(open)(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (content < 0) fail(std::string(path) + ": " + strerror(errno));
+    content = open_own_file(path, O_RDWR | O_CREAT);
   }
 }
 
@@ -234,8 +244,8 @@ void write_totals() {
   visit_counters(the_drive->counters(), [&](const char* name, std::uint64_t value) {
     text.append(name).append(" ").append(std::to_string(value)).append("\n");
   });
-  const int file = TWIN_REAL(open)(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) fail(std::string(path) + ": " + strerror(errno));
+  const int file = open_own_file(path, O_WRONLY | O_CREAT);
+  if (ftruncate(file, 0) != 0) fail(std::string(path) + ": " + strerror(errno));
   const ssize_t written = TWIN_REAL(write)(file, text.data(), text.size());
   TWIN_REAL(close)(file);
   if (written != static_cast<ssize_t>(text.size())) {

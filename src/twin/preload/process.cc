@@ -13,6 +13,7 @@
 #include <new>
 
 #include "preload/drive_file.h"
+#include "preload/output_check.h"
 #include "preload/real.h"
 
 namespace twin {
@@ -95,10 +96,13 @@ void begin_watching() {
   if (TWIN_REAL(pthread_create)(&watcher, nullptr, &watch, nullptr) == 0) pthread_detach(watcher);
 }
 
-// Runs when the program exits by itself. Fails if fio ran jobs that made no request: fio then exits with status 0, and
-// its output looks like a measurement. A fio without threads has run no job; it has printed its version or its help.
+// Runs when the program exits by itself. Fails if its output is incomplete. Also fails if fio ran jobs that made no
+// request: fio then exits with status 0, and its output looks like a measurement. A fio without threads has run no job;
+// it has printed its version or its help.
 void check_end(int status, void*) {
-  if (self == nullptr || forked_child || status != 0 || !had_threads || drive_was_asked() || !is_fio()) return;
+  if (self == nullptr || forked_child || status != 0) return;
+  check_output();
+  if (!had_threads || drive_was_asked() || !is_fio()) return;
   fflush(nullptr);  // fail() does not write what stdio has buffered
   fail(
       "fio ran, but made no request on the drive, so its figures say nothing. Give its jobs {drive} as the file, and"
@@ -114,6 +118,7 @@ __attribute__((constructor)) void set_up(int count, char** words, char**) {
   find_drive_seed(count, words);
   pthread_atfork(nullptr, nullptr, &after_fork_in_child);
   on_exit(&check_end, nullptr);
+  set_up_output_check();
 }
 
 __attribute__((destructor)) void tear_down() {

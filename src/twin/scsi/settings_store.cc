@@ -65,6 +65,7 @@ void SettingsStore::load(StoredSettings& settings) const {
 
 void SettingsStore::store(const StoredSettings& settings) const {
   const std::string temporary = path_ + "." + std::to_string(getpid());
+  std::remove(temporary.c_str());  // a symbolic link would be followed
   std::ofstream file(temporary);
   file << "current " << to_hex(settings.current) << "\nsaved " << to_hex(settings.saved) << "\n";
   file.close();

@@ -98,7 +98,7 @@ SKIP_BAD_OPTION = click.option("--skip-bad", is_flag=True, help="Skip and count 
 
 
 def state_folder_of(model: str, folder: Path | None) -> Path:
-    """Return the state folder of a simulated drive.
+    """Return the state folder of a simulated drive, which is created if it is missing.
 
     The drive keeps its settings in this folder from one run to the next.
 
@@ -108,8 +108,11 @@ def state_folder_of(model: str, folder: Path | None) -> Path:
 
     Raises:
         TwinError: The model does not exist.
+        OutputError: The folder contains files that no simulated drive wrote.
     """
     from iopatterns.twin import models
 
     path = models.find_model_file(model)
-    return folder or Path(state.default_state_folder(str(path)))
+    folder = folder or Path(state.default_state_folder(str(path)))
+    state.claim_state_folder(str(folder))
+    return folder

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from iopatterns.base.command_line import OVERWRITE_OPTION
 from iopatterns.twin.commands.arguments import FILE_TYPE, MODEL_ARGUMENT, SET_OPTION
 
 
@@ -31,6 +32,7 @@ from iopatterns.twin.commands.arguments import FILE_TYPE, MODEL_ARGUMENT, SET_OP
     "--runtime", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Measured time.  [default: 2]"
 )
 @SET_OPTION
+@OVERWRITE_OPTION
 def command(  # noqa: PLR0917 - click passes arguments by name
     model: str,
     points: tuple[Path, ...],
@@ -40,6 +42,7 @@ def command(  # noqa: PLR0917 - click passes arguments by name
     ramp_time: float | None,
     runtime: float | None,
     settings: tuple[str, ...],
+    overwrite: bool,
 ) -> None:
     """Fit parameters of MODEL to measured points.
 
@@ -51,15 +54,17 @@ def command(  # noqa: PLR0917 - click passes arguments by name
     If the mean error of the fitted points is above --most-error, the command writes no file and exits with status 1.
     The values of --set apply during the fit only.
     """
+    from iopatterns.base.ownership import OutputFile
     from iopatterns.twin import models
     from iopatterns.twin.fitting import MAX_MEAN_ERROR, NoFitError, fit_from_files
 
     loaded = models.load_model(model)
+    file = None if output is None else OutputFile(output, inputs=[loaded.path, *points], overwrite=overwrite)
     limit = MAX_MEAN_ERROR if max_error is None else max_error / 100
     run = {"ramp_time_s": ramp_time, "runtime_s": runtime, "set": models.parse_settings(settings) or None}
     given = {name: value for name, value in run.items() if value is not None}
     try:
-        click.echo(fit_from_files(loaded, list(points), list(move), output, Path.cwd(), max_error=limit, given=given))
+        click.echo(fit_from_files(loaded, list(points), list(move), file, Path.cwd(), max_error=limit, given=given))
     except NoFitError as error:
         click.echo(error.report)
         raise

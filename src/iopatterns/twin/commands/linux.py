@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from iopatterns.base import schedulers
+from iopatterns.base.command_line import OVERWRITE_OPTION
 from iopatterns.twin.commands.arguments import (
     FILE_TYPE,
     INTERVAL_BYTES_OPTION,
@@ -52,12 +53,13 @@ from iopatterns.twin.commands.arguments import (
 @click.option("--counters", type=FILE_TYPE, help="File for counters of the drive over time (.parquet, .csv).")
 @INTERVAL_OPTION
 @INTERVAL_BYTES_OPTION
-@click.option("--state", type=click.Path(path_type=Path), help="Folder for the settings of the drive.")
+@click.option("--state", type=click.Path(path_type=Path, file_okay=False), help="Folder for the settings of the drive.")
 @SET_OPTION
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers.")
 @click.option(
     "--keep", type=FILE_TYPE, metavar="IMAGE", help="Sparse file for the content of the drive after the command."
 )
+@OVERWRITE_OPTION
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),

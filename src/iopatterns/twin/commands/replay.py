@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from iopatterns.base.command_line import OVERWRITE_OPTION
 from iopatterns.twin.commands.arguments import (
     FILE_TYPE,
     INTERVAL_BYTES_OPTION,
@@ -25,6 +26,7 @@ from iopatterns.twin.commands.arguments import (
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads that submit requests.")
 @click.option("--output", type=FILE_TYPE, help="File for the latencies of all requests (.parquet, .csv).")
 @click.option("--counters", "counters_file", type=FILE_TYPE, help="File for counters of the drive over time.")
+@OVERWRITE_OPTION
 @INTERVAL_OPTION
 @INTERVAL_BYTES_OPTION
 @SET_OPTION

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from iopatterns.base.command_line import OVERWRITE_OPTION
 from iopatterns.twin.commands.arguments import FILE_TYPE, SKIP_BAD_OPTION
 
 
@@ -13,7 +14,8 @@ from iopatterns.twin.commands.arguments import FILE_TYPE, SKIP_BAD_OPTION
 @click.argument("output", metavar="OUT", type=FILE_TYPE)
 @click.option("--issued", is_flag=True, help="Requests issued to the drive instead of queued requests (blktrace only).")
 @SKIP_BAD_OPTION
-def command(trace: Path, output: Path, issued: bool, skip_bad: bool) -> None:
+@OVERWRITE_OPTION
+def command(trace: Path, output: Path, issued: bool, skip_bad: bool, overwrite: bool) -> None:
     """Convert the block trace IN to the Parquet file OUT.
 
     IN is an I/O log of fio, the text output of blkparse, the binary records of blktrace, a CSV trace of MSR Cambridge,
@@ -27,7 +29,7 @@ def command(trace: Path, output: Path, issued: bool, skip_bad: bool) -> None:
     from iopatterns.twin import traces
 
     skipped = traces.SkippedLines() if skip_bad else None
-    done = traces.convert_trace(trace, output, skipped=skipped, issued=issued)
+    done = traces.convert_trace(trace, output, skipped=skipped, issued=issued, overwrite=overwrite)
     summary = {"form": done.form, "requests": done.requests, "duration_ns": done.duration_ns}
     skipped_count = {} if skipped is None else {"skipped": skipped.report()}
     click.echo(json.dumps({**summary, **skipped_count}, indent=2))

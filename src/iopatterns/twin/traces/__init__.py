@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from iopatterns.base import files
 from iopatterns.base.input_file import SkippedLines, printable
+from iopatterns.base.ownership import OutputFile
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.traces import blktrace, form, line_formats, parquet
 from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN_TIME, TraceFile, check_order
@@ -155,7 +155,7 @@ class TraceConversion:
 
 
 def convert_trace(
-    path: Path, output: Path, *, skipped: SkippedLines | None = None, issued: bool = False, may_be_empty: bool = False
+    path: Path, output: Path, *, skipped: SkippedLines | None = None, issued: bool = False, overwrite: bool = False
 ) -> TraceConversion:
     """Convert a block trace of any supported format to Parquet.
 
@@ -165,18 +165,41 @@ def convert_trace(
         skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
             line.
         issued: Whether to read the requests issued to the drive instead of those queued in the kernel.
-        may_be_empty: Whether a trace without requests is valid.
+        overwrite: Whether an existing output is replaced.
 
     Returns:
         The original format, the number of requests and the duration.
 
     Raises:
-        TwinError: The trace is not valid, or ``output`` does not end in .parquet or is the trace itself.
+        TwinError: The trace is not valid or has no requests, or ``output`` does not end in .parquet.
+        OutputError: The output is the trace itself, or exists and ``overwrite`` is false.
     """
     if output.suffix != ".parquet":
         raise TwinError(f"{printable(output)}: the name of the output must end in .parquet")
-    if output.exists() and path.exists() and path.samefile(output):
-        raise TwinError(f"{printable(output)}: the output is the trace itself. Give another name.")
+    with OutputFile(output, inputs=[path], overwrite=overwrite) as temporary:
+        done = write_as_parquet(path, temporary, skipped=skipped, issued=issued)
+        if not done.requests:
+            raise TwinError(f"{printable(path)}: the trace has no requests")
+    return done
+
+
+def write_as_parquet(
+    path: Path, temporary: Path, *, skipped: SkippedLines | None = None, issued: bool = False
+) -> TraceConversion:
+    """Write the requests of a block trace, of any supported format, to a temporary file.
+
+    Args:
+        path: The trace file.
+        temporary: The Parquet file, which is overwritten.
+        skipped: As for `convert_trace`.
+        issued: As for `convert_trace`.
+
+    Returns:
+        The original format, the number of requests, which may be 0, and the duration.
+
+    Raises:
+        TwinError: The trace is not valid.
+    """
     requests = 0
     last_ns: int | None = None
 
@@ -189,13 +212,7 @@ def convert_trace(
             yield piece
 
     pieces = checked(read_pieces(path, skipped=skipped, issued=issued))
-    first = next((piece for piece in pieces if len(piece)), None)
-    if first is None:
-        if not may_be_empty:
-            raise TwinError(f"{printable(path)}: the trace has no requests")
-        first = form.empty_requests()
+    first = next((piece for piece in pieces if len(piece)), form.empty_requests())
     form_name = _detect_form(path).name
-    files.write_atomically(
-        output, lambda temporary: parquet.write_requests(temporary, itertools.chain([first], pieces), form_name)
-    )
+    parquet.write_requests(temporary, itertools.chain([first], pieces), form_name)
     return TraceConversion(form_name, requests, last_ns)
