@@ -15,15 +15,15 @@ from iopatterns.base import command_line, messages
 def running_job(log: Path | None = None, *, die_with_parent: bool = False) -> Iterator[None]:
     """Run the body of a command, and report errors and stop signals.
 
-    An error that the user can correct, or a stop signal (SIGINT, SIGTERM, SIGHUP), becomes a message on standard error
+    An error that the user can correct, or a stop signal (`base.signals`), becomes a message on standard error
     and in the log. The process then exits. After a stop signal, the exit status is 128 plus the number of the signal.
 
     Args:
         log: A file for a copy of all messages; None for no log.
         die_with_parent: Whether this process gets SIGTERM when its parent process ends.
     """
+    from iopatterns.base.signals import Interrupted, interruptible
     from iopatterns.measuring import fio, progress
-    from iopatterns.measuring.cell import Interrupted, interruptible
 
     if die_with_parent:
         fio.die_with_parent(signal.SIGTERM)

@@ -5,19 +5,15 @@ and imports the code for real drives only when a real drive is measured.
 """
 
 import os
-import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple, cast
 
-from iopatterns.base import files, messages
+from iopatterns.base import files, messages, signals
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.base.signals import STOP_SIGNALS
 from iopatterns.configuration import iologs, kinds
 from iopatterns.measuring import drives, fio, machine, progress
 from iopatterns.raw import cells, records, tuning_steps
@@ -36,40 +32,6 @@ class MeasureError(IoPatternsError):
 
     The message names the raw file or the folder of the cell.
     """
-
-
-class Interrupted(BaseException):
-    """The exception that a stop signal raises within `interruptible`.
-
-    Repetitions that were finished before are kept.
-
-    Attributes:
-        signal_number: The number of the signal.
-    """
-
-    def __init__(self, signal_number: int) -> None:
-        self.signal_number = signal_number
-        super().__init__(signal.Signals(signal_number).name)
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Make SIGINT, SIGTERM and SIGHUP raise `Interrupted` while the context lasts.
-
-    Only the first signal raises. Later ones are ignored, so that they do not interrupt the clean-up.
-    """
-
-    def stop(signal_number: int, _frame: FrameType | None) -> None:
-        for number in STOP_SIGNALS:  # a second Ctrl-C must not interrupt the clean-up
-            signal.signal(number, signal.SIG_IGN)
-        raise Interrupted(signal_number)
-
-    before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def measure_cells(root: Path, specifications: Sequence[Specification], raw_files: Sequence[Path]) -> int:
@@ -288,6 +250,7 @@ def _run(
     Returns:
         The command line, the outcome of the fio process, and the requests of the replayed log (None without a log).
     """
+    signals.raise_if_interrupted()
     drive, specification = cell.drive, cell.metadata["specification"]
     seed = cells.randseed(specification, int(raw.stem))
     output, iolog = files.partial_path(raw), files.partial_path(raw.with_suffix(".iolog"))
