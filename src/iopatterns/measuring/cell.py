@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from iopatterns.base import files, messages, signals
+from iopatterns.base import files, messages, signals, subprocess_env
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
 from iopatterns.configuration import iologs, kinds
@@ -110,6 +110,7 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
             messages.note(all_exist)
             return 0
 
+    _require_no_preloads(specification["drive"])
     log = _user_log(root, specification)
     drive = drives.open_drive(root, specification)
     replaying = _replaying_drive(drive, specification) if "replay" in specification else None
@@ -149,6 +150,19 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
         taken_s = time.monotonic() - started
         messages.note(f"{label}: {len(missing)} repetitions in {taken_s:.1f} s{progress.progress_text()}")
     return len(missing)
+
+
+def _require_no_preloads(drive: records.DriveSpecification) -> None:
+    """Raise MeasureError if a real drive is to be measured and this process has preloaded libraries.
+
+    Such a library may give this process a wrong time (faketime), or omit its flushes (eatmydata).
+    """
+    libraries = "" if drive["kind"] in kinds.SIMULATED_KINDS else subprocess_env.preloaded_libraries()
+    if libraries:
+        raise MeasureError(
+            f"drive '{printable(drive['name'])}': not measured, because this process runs with LD_PRELOAD or LD_AUDIT"
+            f" ({printable(libraries)}), which may change times and flushes. Unset both, and run again."
+        )
 
 
 def _missing(raw_files: Sequence[Path]) -> list[Path]:
@@ -205,18 +219,29 @@ class _Condition(NamedTuple):
     Attributes:
         health: The health that the drive reports.
         write_cache: The state of the write cache, according to the drive and to the kernel.
+        doubts: What makes all repetitions doubtful, a short text for each doubt.
     """
 
     health: records.Health
     write_cache: records.WriteCache
+    doubts: list[str]
 
 
 def _read_condition(device: str | None) -> _Condition:
+    """Return the condition of a real drive.
+
+    Args:
+        device: The kernel's name of the disk, such as ``sda``; None if it is unknown.
+    """
     from iopatterns.measuring import health
     from iopatterns.measuring.tuning import disk_settings
 
     unknown: records.WriteCache = {"drive": None, "kernel": None}
-    return _Condition(health.read_health(device), disk_settings.read_write_cache(device) if device else unknown)
+    write_cache = disk_settings.read_write_cache(device) if device else unknown
+    doubts = []
+    if libraries := subprocess_env.system_preloads():
+        doubts.append(f"libraries in every program (/etc/ld.so.preload: {libraries})")
+    return _Condition(health.read_health(device), write_cache, doubts)
 
 
 class _PreparedCell(NamedTuple):
@@ -365,7 +390,7 @@ def _attempt(cell: _PreparedCell, raw: Path, held_up: Sequence[str]) -> None:
                 if traffic_bytes is None or traffic_after_bytes is None
                 else max(0, traffic_after_bytes - traffic_bytes - moved_bytes)
             )
-            complete["doubts"] = _doubts(complete, moved_bytes)
+            complete["doubts"] = condition.doubts + _doubts(complete, moved_bytes)
         if fio.histogram_log(temporary).exists():
             files.commit_file(fio.histogram_log(temporary), latency_log_path(raw))
         _keep(temporary, raw, complete)

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from iopatterns.base.subprocess_env import child_environment
+from iopatterns.base.subprocess_env import minimal_environment
 from iopatterns.raw.records import DiskFacts, LoadSnapshot, MachineFacts
 
 _SYS_BLOCK = Path("/sys/dev/block")
@@ -98,7 +98,7 @@ def file_system_type(folder: Path) -> str | None:
         capture_output=True,
         text=True,
         check=False,
-        env=child_environment(),
+        env=minimal_environment(),
     )
     return result.stdout.strip().replace("ext2/ext3", "ext4") or None
 

@@ -16,7 +16,7 @@ from typing import IO
 
 from iopatterns.base import signals
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.subprocess_env import child_environment
+from iopatterns.base.subprocess_env import child_environment, minimal_environment
 
 _MIN_SUSPENDED_S = 0.001  # the two clocks of `_suspended_s` are not read at the same moment
 # fio that has not ended this long after its expected end hangs (dead disk, stuck kernel)
@@ -96,7 +96,8 @@ def _version(path: str, *_state: int) -> str:
 def run_fio(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -> FioOutcome:
     """Run fio on a real drive, in its own process group, and wait for its end.
 
-    A stop signal or an error kills the process group at once. If this process is killed, the kernel kills fio.
+    A stop signal or an error kills the process group at once. If this process is killed, the kernel kills fio. fio gets
+    the environment variables of `minimal_environment` only.
 
     Args:
         argv: The command line.
@@ -113,7 +114,7 @@ def run_fio(argv: list[str], expected_s: float, descriptors: Collection[int] = (
     # stop signals are received in `_wait` alone, so that none interrupts starting or killing fio
     with tempfile.TemporaryFile() as output:
         with child_signals_blocked() as mask, signals.stop_signals_blocked():
-            spawning = spawned(argv, output, mask, os.environ, descriptors)
+            spawning = spawned(argv, output, mask, minimal_environment(), descriptors)
             with spawning as process, timeout_as_error(argv, expected_s) as timeout_s:
                 status, disturbed = _wait(process, timeout_s)
         require_success(status, output, argv)
@@ -139,7 +140,7 @@ def spawned(
         argv: The command line.
         output: The file that receives stdout and stderr.
         mask: The signals that are blocked in the program, from `child_signals_blocked`.
-        environment: The environment variables. Those for time zone and locale are replaced by fixed values.
+        environment: The environment variables.
         descriptors: The file descriptors that the program inherits.
 
     Raises:
@@ -155,7 +156,7 @@ def spawned(
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 process_group=0,
-                env=child_environment(environment),
+                env=dict(environment),
                 pass_fds=tuple(descriptors),
                 preexec_fn=functools.partial(_preexec, os.getpid(), mask),  # noqa: PLW1509 - no threads here
             )
