@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from iopatterns.base import host_state, units
+from iopatterns.base.messages import printable
 from iopatterns.configuration.kinds import BlockEntry
 from iopatterns.measuring import machine
 from iopatterns.measuring.drives import content, descriptors, file_users, signatures
@@ -27,6 +28,7 @@ _BY_ID = Path("/dev/disk/by-id")
 # Types of the signatures of partition tables. They explain data in the first and in the last MiB of a disk only.
 _TABLES = frozenset({"atari", "bsd", "dos", "gpt", "mac", "PMBR", "sgi", "sun"})
 _TABLE_BYTES = 2**20
+_LONGEST_PATH = 4096  # PATH_MAX
 # The value of `expendable` that permits overwriting data without a signature
 _DATA = "data"
 
@@ -281,7 +283,7 @@ class PrewriteChecks:
         disk = self._sysfs_folders()[0]
         if not (disk / "loop").exists():
             return "it is no loop device"
-        file = (disk / "loop/backing_file").read_text().rstrip("\n")
+        file = printable(file_users.backing_path(disk), _LONGEST_PATH)
         remedy = "Use a loop device on a file that nothing else uses."
         try:
             backing = file_users.loop_backing(self.descriptor)
@@ -422,17 +424,20 @@ def _with_partitions(disk: Path) -> list[Path]:
 
 def _find_mount(folders: Sequence[Path]) -> _Use:
     numbers = {_number(folder): folder.name for folder in folders}
-    for point, number, *_ in machine.mounts():
-        if number in numbers:
-            return f"/dev/{numbers[number]} is mounted on {point}", f"If nothing on it is needed: umount {point}"
+    for mount in machine.mounts():
+        if mount.number in numbers:
+            point = printable(mount.point, _LONGEST_PATH)
+            return f"/dev/{numbers[mount.number]} is mounted on {point}", f"If nothing on it is needed: umount {point}"
     return None
 
 
 def _find_swap(folders: Sequence[Path]) -> _Use:
     numbers = {_number(folder) for folder in folders}
     for name in machine.active_swaps("partition"):
-        if os.stat(name).st_rdev in numbers:
-            return f"{name} is in use as swap", f"If it is not needed: swapoff {name}"
+        with contextlib.suppress(FileNotFoundError):  # a deleted node; the check of exclusive use finds its device
+            if os.stat(name).st_rdev in numbers:
+                node = printable(name, _LONGEST_PATH)
+                return f"{node} is in use as swap", f"If it is not needed: swapoff {node}"
     return None
 
 
