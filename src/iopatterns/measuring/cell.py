@@ -135,7 +135,7 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
             return 0
         metadata["fio_version"] = fio.version()
         is_real = specification["drive"]["kind"] not in kinds.SIMULATED_KINDS
-        condition = _read_condition(metadata["drive"]["device"]) if is_real else None
+        condition = _read_condition(drive, metadata["drive"]["device"]) if is_real else None
         prepared = _PreparedCell(drive, metadata, log, condition)
         started = time.monotonic()
         if specification["warmup_ms"]:  # so that all repetitions start from the same state of the drive
@@ -227,10 +227,11 @@ class _Condition(NamedTuple):
     doubts: list[str]
 
 
-def _read_condition(device: str | None) -> _Condition:
+def _read_condition(drive: drives.Drive, device: str | None) -> _Condition:
     """Return the condition of a real drive.
 
     Args:
+        drive: The drive.
         device: The kernel's name of the disk, such as ``sda``; None if it is unknown.
     """
     from iopatterns.measuring import health
@@ -238,7 +239,7 @@ def _read_condition(device: str | None) -> _Condition:
 
     unknown: records.WriteCache = {"drive": None, "kernel": None}
     write_cache = disk_settings.read_write_cache(device) if device else unknown
-    doubts = []
+    doubts = drive.doubts()
     if libraries := subprocess_env.system_preloads():
         doubts.append(f"libraries in every program (/etc/ld.so.preload: {libraries})")
     return _Condition(health.read_health(device), write_cache, doubts)

@@ -13,7 +13,7 @@ from iopatterns.base import files, host_state
 from iopatterns.configuration import factors
 from iopatterns.configuration.kinds import BlockEntry
 from iopatterns.measuring import fio, machine
-from iopatterns.measuring.drives import descriptors, restoring
+from iopatterns.measuring.drives import descriptors, restoring, storage_layers
 from iopatterns.measuring.drives.error import DriveError, require_capacity
 from iopatterns.measuring.drives.lock import locked
 from iopatterns.measuring.drives.precondition import precondition
@@ -225,6 +225,10 @@ class BlockDrive:
             steps: The steps that `tune` returned.
         """
         return restoring.settings_changed_since_tuning(self._checks.name, steps)
+
+    def doubts(self) -> list[str]:
+        """Return a doubt for each way on which the device's data do not end on a disk."""
+        return storage_layers.storage_doubts(storage_layers.paths_below_device(self._checks.number))
 
     def identify(self) -> records.DriveIdentity:
         """Return what metadata files store about the drive.

@@ -16,7 +16,7 @@ import msgspec
 from iopatterns.base import messages
 from iopatterns.configuration import factors
 from iopatterns.measuring import fio, machine
-from iopatterns.measuring.drives import descriptors, file_users, lock, restoring, signatures
+from iopatterns.measuring.drives import descriptors, file_users, lock, restoring, signatures, storage_layers
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.own_folder import OWN_FOLDER_NAME, NotOursError, OwnFolder
 from iopatterns.measuring.tuning import queue_settings
@@ -26,8 +26,6 @@ from iopatterns.raw.records import Settings, Specification
 from iopatterns.raw.tuning_steps import NOT_APPLICABLE, TuningStep, tuning_step
 
 _MIB = 2**20
-# File systems in memory, or of the kernel: I/O on them measures no drive
-_NO_DISK = frozenset({"tmpfs", "ramfs", "devtmpfs", "proc", "sysfs", "cgroup2", "hugetlbfs"})
 # Remains free on the disk, so that measuring never fills it
 _SPARE_BYTES = 64 * _MIB
 # The last block of the file, which marks the file as created by this package
@@ -225,7 +223,7 @@ class FileDrive:
             )
         existing = next(path for path in (folder, *folder.parents) if path.is_dir())
         kind = machine.file_system_type(existing)
-        if kind in _NO_DISK:
+        if kind in storage_layers.NO_DISK:
             raise self._refusal(f"{existing} is on {kind}, which is no disk. Give a path on the disk to measure.")
         if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
             raise self._refusal(
@@ -521,6 +519,10 @@ class FileDrive:
             **machine.disk_facts_under(folder),
         }
         return cast(records.DriveIdentity, identity)
+
+    def doubts(self) -> list[str]:
+        """Return a doubt for each way on which the file's data do not end on a disk."""
+        return storage_layers.storage_doubts(storage_layers.paths_below_file(self._path.parent))
 
     def tune(self, settings: Settings) -> list[TuningStep]:
         """Set those settings of the disk that ``tune`` in config/drives.yaml permits.
