@@ -338,7 +338,8 @@ class PrewriteChecks:
         """Check that the disk has no data that might be somebody's.
 
         A sample of the disk is read. Data pass if the user has declared them expendable, if they belong to a signature
-        that the user has declared expendable, or if this package wrote them and they are unchanged.
+        that the user has declared expendable, or if this package wrote them and they are unchanged. After a measurement
+        that was killed while it wrote, no data are known to be this package's.
 
         Returns:
             What was found, as text for the user.
@@ -361,9 +362,12 @@ class PrewriteChecks:
         data_at = [at for at in sample.data_at_bytes if not self._signature_types or _TABLE_BYTES <= at <= last]
         if not data_at:
             return "no data in the sampled blocks"
-        if isinstance(note, dict) and note.get("sha256", "") in {None, sample.sha256}:
+        left = note.get("sha256", "") if isinstance(note, dict) else ""
+        if left == sample.sha256:
             return "data that this package has written"
         changed = "" if note is None else ", other than this package left there"
+        if left is None:
+            changed = ", and the last measurement was killed, or the disk failed, while it wrote"
         found = f"there are data without a signature, from byte {data_at[0]} on{changed}: somebody's, perhaps"
         raise _RefusedError(found, remedy)
 
@@ -379,7 +383,8 @@ class PrewriteChecks:
     def note_writing(self, *, done: bool) -> None:
         """Record on this host that this package writes to the disk.
 
-        Later checks then recognise the data on the disk as this package's own.
+        Once writing has ended, later checks recognise the data on the disk as this package's own. If this process is
+        killed meanwhile, they do not.
 
         Args:
             done: Whether writing has ended. If so, a sample of the data is read, and its SHA-256 is recorded.
