@@ -364,7 +364,9 @@ def _attempt(cell: _PreparedCell, raw: Path, held_up: Sequence[str]) -> None:
     traffic_bytes = machine.disk_traffic_bytes(device)
     temporary = files.partial_path(raw)
     try:
+        errors_before = machine.disk_error_count(device)
         argv, outcome, requests = _run(cell, specification["runtime_ms"], raw)
+        errors_after = machine.disk_error_count(device)
         try:
             transfers = None if requests is None else iologs.count_transfers(requests)
             # nothing can disturb a drive in virtual time
@@ -391,7 +393,9 @@ def _attempt(cell: _PreparedCell, raw: Path, held_up: Sequence[str]) -> None:
                 if traffic_bytes is None or traffic_after_bytes is None
                 else max(0, traffic_after_bytes - traffic_bytes - moved_bytes)
             )
-            complete["doubts"] = condition.doubts + _doubts(complete, moved_bytes)
+            has_errors = errors_after is not None and errors_after > (errors_before or 0)
+            failed = ["commands to the disk failed meanwhile"] if has_errors else []
+            complete["doubts"] = [*condition.doubts, *failed, *_doubts(complete, moved_bytes)]
         if fio.histogram_log(temporary).exists():
             files.commit_file(fio.histogram_log(temporary), latency_log_path(raw))
         _keep(temporary, raw, complete)

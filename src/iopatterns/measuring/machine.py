@@ -101,6 +101,23 @@ def disk_traffic_bytes(device: str | None) -> int | None:
     return (int(words[2]) + int(words[6])) * 512 if words else None
 
 
+def disk_error_count(device: str | None) -> int | None:
+    """Return how many commands to a disk have failed since it appeared.
+
+    Only SCSI and SATA disks have this count. For a device on several disks, it is the sum of their counts.
+
+    Args:
+        device: The kernel's name of the device, such as ``sda``.
+
+    Returns:
+        The number of failed commands. None if `device` is None, or if no disk below it counts them.
+    """
+    disks = physical_disks(device) if device else []
+    counts = [read_kernel_file(f"/sys/block/{disk}/device/ioerr_cnt") for disk in disks]
+    known = [int(count, 16) for count in counts if count]
+    return sum(known) if known else None
+
+
 def file_system_type(folder: Path) -> str | None:
     """Return the type of the file system of a folder, such as ``ext4`` or ``tmpfs``.
 

@@ -58,6 +58,7 @@ class BlockDrive:
         self._drive = cast(records.BlockSpecification, specification["drive"])
         self._label = f"drive '{self._drive['name']}'"
         self._writing = not fio.only_reads(specification["fio"])
+        self._buffers_writes = fio.buffers_writes(specification["fio"])
         self._checks = PrewriteChecks(cast(BlockEntry, {**self._drive, **_read_consent(root, self._drive["name"])}))
         self._folder = root / "data/raw" / self._drive["name"]
         self._note = self._folder / ".preconditioned.json"
@@ -80,7 +81,8 @@ class BlockDrive:
         Raises:
             FioError: fio failed.
         """
-        return fio.run_fio(argv, expected_s, [self._checks.descriptor])
+        written = self._checks.descriptor if self._buffers_writes else None
+        return fio.run_fio(argv, expected_s, [self._checks.descriptor], written=written)
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:

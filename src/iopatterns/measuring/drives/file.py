@@ -89,6 +89,7 @@ class FileDrive:
         self._tunable = frozenset(drive.get("tune", ()))
         self._journal: Journal | None = None  # of the disk under the file
         self._writing = not fio.only_reads(options)
+        self._buffers_writes = fio.buffers_writes(options)
         # with `skip`, fio continues behind its part of the file, and starts again only at the end of the file
         reach_bytes = abs(options["skip"]) + options["bs"] if options.get("skip") else 0
         self._behind_bytes = max(1, -(-reach_bytes // _MIB)) * _MIB
@@ -117,7 +118,8 @@ class FileDrive:
         Raises:
             FioError: fio failed.
         """
-        return fio.run_fio(argv, expected_s, [self._descriptor])
+        written = self._descriptor if self._buffers_writes else None
+        return fio.run_fio(argv, expected_s, [self._descriptor], written=written)
 
     def _refusal(self, reason_and_remedy: str) -> DriveError:
         return DriveError(f"drive '{self._name}' ({self._given}): {reason_and_remedy}")

@@ -93,7 +93,9 @@ def _version(path: str, *_state: int) -> str:
         raise FioError(f"fio --version failed: {error.stderr.strip()}") from None
 
 
-def run_fio(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -> FioOutcome:
+def run_fio(
+    argv: list[str], expected_s: float, descriptors: Collection[int] = (), *, written: int | None = None
+) -> FioOutcome:
     """Run fio on a real drive, in its own process group, and wait for its end.
 
     A stop signal or an error kills the process group at once. If this process is killed, the kernel kills fio. fio gets
@@ -103,12 +105,14 @@ def run_fio(argv: list[str], expected_s: float, descriptors: Collection[int] = (
         argv: The command line.
         expected_s: The expected duration in seconds. fio that takes far longer is killed.
         descriptors: The file descriptors that fio inherits.
+        written: The descriptor of the drive if fio writes to it through the page cache, opened before. The writes are
+            then flushed when fio has ended. None for all other workloads.
 
     Returns:
         When fio started and ended, and what disturbed it.
 
     Raises:
-        FioError: fio failed or hangs. The message contains its output.
+        FioError: fio failed or hangs, or its buffered writes were lost. The message contains fio's output.
     """
     started_s, clock, suspended_s = time.time(), time.monotonic(), _suspended_s()
     # stop signals are received in `_wait` alone, so that none interrupts starting or killing fio
@@ -121,7 +125,28 @@ def run_fio(argv: list[str], expected_s: float, descriptors: Collection[int] = (
     suspended_s = _suspended_s() - suspended_s
     if suspended_s > _MIN_SUSPENDED_S:
         disturbed = f"ran while the machine was suspended for {suspended_s:.1f} s"
-    return FioOutcome(started_s, time.time(), time.monotonic() - clock, disturbed)
+    outcome = FioOutcome(started_s, time.time(), time.monotonic() - clock, disturbed)
+    if written is not None:
+        _flush(written, argv)
+    return outcome
+
+
+def _flush(descriptor: int, argv: list[str]) -> None:
+    """Flush the buffered writes of fio; raise FioError if the kernel has lost any.
+
+    The kernel writes the pages when fio has ended, and reports an error only to descriptors that were open before.
+
+    Args:
+        descriptor: The descriptor of the drive.
+        argv: The command line, for the message.
+    """
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise FioError(
+            f"fio ended well, but the drive did not accept all its buffered writes: {error.strerror}. The log of the"
+            f" kernel (dmesg) has the reason. Command: {' '.join(argv)}"
+        ) from None
 
 
 @contextlib.contextmanager
