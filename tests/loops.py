@@ -73,3 +73,15 @@ def undone(*words: str | Path) -> Iterator[None]:
         yield
     finally:
         run(*words)
+
+
+def mounted_or_skipped(*words: str | Path) -> None:
+    """Mount a file system; skip the test, with the reason, if that is not possible.
+
+    Args:
+        words: The arguments of mount(8).
+    """
+    try:
+        run("mount", *words)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"cannot be mounted here: {error}")

@@ -103,20 +103,48 @@ def start_and_kill(folder: Path, specification: Spec) -> None:
     time.sleep(0.2)  # fio dies with it, but not at once
 
 
-def test_after_a_kill_the_same_file_is_used(specification: Spec, disk_folder: Path) -> None:
+def test_after_a_kill_the_file_is_not_written_until_it_is_deleted(specification: Spec, disk_folder: Path) -> None:
     start_and_kill(disk_folder, writing(specification))
+    for _ in range(2):  # the refusal must not make the next run less careful
+        message = refusal(disk_folder, specification)
+        assert "the last measurement was killed, or its disk failed, while it wrote the file" in message
+        assert "Delete the file if nothing in it is needed" in message
+    (disk_folder / "drive.bin").unlink()
+    measured(disk_folder, writing(specification))
+
+
+def test_after_a_kill_the_file_may_be_read_but_is_still_not_written(specification: Spec, disk_folder: Path) -> None:
+    start_and_kill(disk_folder, writing(specification))
+    measured(disk_folder, specification)
+    assert "while it wrote the file" in refusal(disk_folder, specification)
+    other_size = {**specification["drive"], "file_size_bytes": 4 * MIB}
+    with pytest.raises(DriveError, match="while it wrote the file"):
+        measured(disk_folder, {**specification, "drive": other_size})
+
+
+def test_after_a_kill_while_reading_the_same_file_is_used(specification: Spec, disk_folder: Path) -> None:
+    start_and_kill(disk_folder, specification)
     inode = (disk_folder / "drive.bin").stat().st_ino
     measured(disk_folder, writing(specification))
     assert (disk_folder / "drive.bin").stat().st_ino == inode
 
 
-@pytest.mark.parametrize("replace", [in_place_and_shorter, under_the_same_inode_and_as_long, as_a_file_system])
-def test_after_a_kill_a_replaced_file_is_refused(
+def in_the_middle(path: Path) -> None:
+    with open(path, "r+b") as file:
+        file.seek(MIB)
+        file.write(THESIS)
+
+
+@pytest.mark.parametrize(
+    "replace", [in_the_middle, in_place_and_shorter, under_the_same_inode_and_as_long, as_a_file_system]
+)
+def test_after_a_kill_a_changed_or_replaced_file_is_refused(
     replace: Callable[[Path], None], specification: Spec, disk_folder: Path
 ) -> None:
     start_and_kill(disk_folder, writing(specification))
     replace(disk_folder / "drive.bin")
-    assert "did not make" in refusal(disk_folder, specification)
+    message = refusal(disk_folder, specification)
+    assert "did not make" in message or "while it wrote the file" in message
 
 
 def test_a_file_with_two_hard_links_is_refused(specification: Spec, disk_folder: Path) -> None:

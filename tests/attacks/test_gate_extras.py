@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from loops import Loop, loop_device, run, undone
-from measurements import MIB, block_entry, describe_drive, measured
-from support import disk_cell, other_writer
+from measurements import MIB, block_entry, describe_drive, measured, raw_files, start
+from patience import wait_for
+from support import disk_cell, other_writer, processes_matching
 
 from iopatterns.measuring.drives import DriveError
 
@@ -158,6 +159,46 @@ def test_data_written_since_are_refused(disk: Loop, disk_folder: Path) -> None:
         file.write(os.urandom(4 * MIB))
     message = refusal(disk_folder, disk)
     assert "other than this package left there" in message
+
+
+def kill_while_writing(folder: Path, disk: Loop) -> None:
+    """Kill a measurement (SIGKILL) while it writes."""
+    entry = block_entry(disk)
+    describe_drive(folder, entry)
+    specification = disk_cell(entry, "disk", "randwrite", 30_000)
+    (raw,) = raw_files(folder, specification)
+    process = start(folder, specification, [raw])
+    wait_for(lambda: processes_matching(f"--output={raw.parent}"))
+    wait_for(lambda: bool(any(disk.image.read_bytes())))
+    process.kill()
+    process.communicate()
+    wait_for(lambda: not processes_matching(f"--output={raw.parent}"), 5)
+
+
+def test_after_a_kill_the_disk_is_not_written_unless_its_data_are_expendable(disk: Loop, disk_folder: Path) -> None:
+    kill_while_writing(disk_folder, disk)
+    # the refusal must not make the next run less careful
+    for folder in (disk_folder, disk_folder / "another checkout"):
+        message = refusal(folder, disk)
+        assert "refused by the check of data" in message
+        assert "the last measurement was killed, or the disk failed, while it wrote" in message
+        assert "add `expendable: [data]`" in message
+    attempt(disk_folder, disk, expendable=["data"])
+    attempt(disk_folder, disk, seed=2)  # its data are this package's again
+
+
+def test_after_a_kill_the_data_of_others_are_refused(disk: Loop, disk_folder: Path) -> None:
+    kill_while_writing(disk_folder, disk)
+    with open(disk.device, "r+b") as file:
+        file.write(os.urandom(16 * MIB))
+    assert "the last measurement was killed, or the disk failed, while it wrote" in refusal(disk_folder, disk)
+
+
+def test_after_a_kill_an_erased_disk_may_be_written(disk: Loop, disk_folder: Path) -> None:
+    kill_while_writing(disk_folder, disk)
+    with open(disk.device, "r+b") as file:
+        file.write(bytes(SIZE_MIB * MIB))
+    attempt(disk_folder, disk)
 
 
 def test_a_disk_with_data_may_be_read(disk: Loop, disk_folder: Path) -> None:

@@ -110,6 +110,8 @@ INPUTS = {
     "iopatterns study add FILE": "read",
     "iopatterns summary --results": "read",
     "iopatterns unpack ARCHIVE_FILE": "read",
+    "iopatterns verify --follow": "read",
+    "iopatterns verify --results": "read",
     "twin fit --points": "read",
     "twin linux --folder": "an existing folder in which the user's own program writes",
     "twin linux --kernel": "read",

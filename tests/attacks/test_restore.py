@@ -22,7 +22,7 @@ from patience import communicate, wait, wait_for
 from support import ROOT, disk_cell, processes_matching
 
 from iopatterns.base import signals
-from iopatterns.measuring.cell import Interrupted, interruptible
+from iopatterns.base.signals import Interrupted, interruptible
 from iopatterns.measuring.drives import open_drive, restoring
 from iopatterns.measuring.drives.lock import DiskBusyError, locked
 from iopatterns.measuring.tuning import journal, queue_settings

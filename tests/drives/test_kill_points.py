@@ -19,7 +19,8 @@ def test_settings_are_restored_after_a_signal_at_any_time(number: signal.Signals
     with loop_device(disk_folder) as loop:
         if "mq-deadline" not in loop.scheduler.read_text():
             pytest.skip("this kernel offers no mq-deadline")
-        entry = {"kind": "block", "path": str(loop.device), "serial": loop.serial, "tune": list(ASKED_FOR)}
+        entry: dict[str, Any] = {"kind": "block", "path": str(loop.device), "serial": loop.serial}
+        entry |= {"tune": list(ASKED_FOR), "expendable": ["data"]}  # a killed run leaves data behind
         cell = {**disk_cell(entry, "disk", "randwrite", 50, **ASKED_FOR), "warmup_ms": 50}
         lab = Lab(loop.device, disk_folder, {**entry, "destroy": loop.serial}, cell, FOUND)
         lab.set_up()

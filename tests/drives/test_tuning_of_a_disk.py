@@ -146,7 +146,7 @@ def test_a_complete_cell_restores_what_a_killed_run_changed(disk: MountedDisk, d
 _RESTORING = """
 import sys
 from iopatterns.measuring.drives import restoring
-from iopatterns.measuring.cell import Interrupted, interruptible
+from iopatterns.base.signals import Interrupted, interruptible
 from iopatterns.measuring.tuning import disk_settings
 from iopatterns.measuring.tuning.journal import Owner, connected_disk
 disk_settings._vendor = lambda _: 'ATA'

@@ -245,6 +245,18 @@ FAILING = {
         measure writing; echo "AGAIN: $?"; raws | sed 's/^/RAW FILE AGAIN: /'
         rm -r data/raw; exit $status
         """,
+    "recovered": """
+        debug_drive
+        debug=/sys/bus/pseudo/drivers/scsi_debug
+        measure healthy; status=$?
+        echo 8 >$debug/opts; echo 20 >$debug/every_nth # each 20th command reports a recovered error
+        measure recovered; status=$((status + $?))
+        echo 0 >$debug/every_nth; echo 0 >$debug/opts
+        for raw in $(raws); do
+          echo "FAILED COMMANDS: $raw: $(grep -c 'commands to the disk failed' ${raw%.json}.sidecar.json)"
+        done
+        rm -r data/raw; exit $status
+        """,
     "gone": """
         debug_drive
         host=$(readlink -f /sys/block/${DEBUG#/dev/} | grep -o 'host[0-9]*')
@@ -260,6 +272,7 @@ FAILING = {
         mkfs.ext4 -q /dev/mapper/under; mkdir -p /mnt/file; mount /dev/mapper/under /mnt/file
         measure_until file 'become "$table error"'
         become "$table linear $loop 0"; umount /mnt/file; mount /dev/mapper/under /mnt/file
+        rm /mnt/file/drive.bin # its disk failed while it was written
         measure file; echo "AGAIN: $?"; raws | sed 's/^/RAW FILE AGAIN: /'
         rm -r data/raw; exit $status
         """,
@@ -277,6 +290,7 @@ DEBUG: dict[str, Any] = {
     "path": "@DEBUG@",
     "serial": "@SERIAL@",
     "destroy": "@SERIAL@",
+    "expendable": ["data"],  # left by a measurement whose disk failed
     "tune": list(TUNED),
 }
 ENTRIES = {
@@ -299,6 +313,8 @@ CELLS = {name: [entry, disk_cell(entry, name, "randwrite", 300)] for name, entry
     # requests so large that they soon reach the few sectors in which scsi_debug fails
     "reading": [DEBUG, slow(disk_cell(DEBUG, "reading", "read", 2500, **TUNED), bs=65536)],
     "writing": [DEBUG, slow(disk_cell(DEBUG, "writing", "randwrite", 2500, **TUNED))],
+    "healthy": [DEBUG, disk_cell(DEBUG, "healthy", "read", 300)],
+    "recovered": [DEBUG, disk_cell(DEBUG, "recovered", "read", 300)],
     "file": [
         {"kind": "file", "path": FILE["drive"]["path"]},
         {**slow(FILE, rw="randwrite"), "runtime_ms": 6000},
@@ -431,6 +447,18 @@ def test_a_drive_that_fails_ends_in_one_message_and_earlier_repetitions_stay(
 def test_settings_of_a_drive_that_fails_are_restored_or_reported(boots: Boots, name: str, patterns: list[str]) -> None:
     output = boots[0][name].output
     assert [pattern for pattern in patterns if not re.search(pattern, output)] == []
+
+
+def test_failed_commands_of_a_disk_are_a_doubt_although_it_recovers(boots: Boots) -> None:
+    section = boots[0]["recovered"]
+    assert section.status == 0, section.output
+    counts = re.findall(r"FAILED COMMANDS: data/raw/(\w+)/.*/(\d+)\.json: (\d+)$", section.output, re.MULTILINE)
+    assert counts == [
+        ("healthy", "01", "0"),
+        ("healthy", "02", "0"),
+        ("recovered", "01", "1"),
+        ("recovered", "02", "1"),
+    ]
 
 
 @pytest.mark.parametrize("disk", KILLS)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iopatterns.base import command_line, messages
+from iopatterns.base.signals import Interrupted, interruptible
 from iopatterns.measuring import fio, progress
-from iopatterns.measuring.cell import Interrupted, interruptible
 from iopatterns.workflow import fit_user_drive
 
 if TYPE_CHECKING:

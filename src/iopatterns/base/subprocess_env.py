@@ -1,6 +1,7 @@
 """The environment of child processes: the same time zone and locale everywhere.
 
-Without it, the output of fio and other programs would depend on the host and the user.
+Without it, the output of fio and other programs would depend on the host and the user. Programs that access a real
+drive get nothing else from the user's environment than PATH.
 """
 
 import os
@@ -17,6 +18,10 @@ _FIXED = {
 }
 # Other variables that set locale or time zone; and POSIXLY_CORRECT, which changes options and sizes of GNU programs
 _DROPPED = frozenset({"LANG", "LANGUAGE", "LOCPATH", "NLSPATH", "TZDIR", "POSIXLY_CORRECT"})
+# Variables that load libraries into a program before its own
+_LOADERS = ("LD_PRELOAD", "LD_AUDIT")
+_SYSTEM_PRELOADS = Path("/etc/ld.so.preload")
+_START_ENVIRONMENT = Path("/proc/self/environ")
 # Variables with which Python finds other modules, skips assertions, or turns warnings into errors, and with which
 # matplotlib uses another backend or other settings
 _DROPPED_FOR_JOBS = frozenset(
@@ -35,6 +40,52 @@ def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     given = os.environ if given is None else given
     others = {name: value for name, value in given.items() if name not in _DROPPED and not name.startswith("LC_")}
     return others | _FIXED
+
+
+def minimal_environment() -> dict[str, str]:
+    """Return environment variables for programs that access a real drive: PATH, UTC and the C locale.
+
+    No other variable of this process is passed on. Variables such as LD_PRELOAD, LD_LIBRARY_PATH, FAKETIME, GCONV_PATH
+    and GLIBC_TUNABLES load other code into a program, or change what it does: the library of eatmydata, for example,
+    omits all flushes.
+    """
+    return {"PATH": os.environ.get("PATH", os.defpath), **_FIXED}
+
+
+def preloaded_libraries() -> str:
+    """Return the libraries that the environment has loaded into this process; empty if there are none.
+
+    The text is the value of LD_PRELOAD and LD_AUDIT when this process started (ld.so(8)).
+    """
+    try:
+        entries = _START_ENVIRONMENT.read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    started_with = dict(entry.partition(b"=")[::2] for entry in entries)
+    return " ".join(os.fsdecode(started_with[name]) for name in map(os.fsencode, _LOADERS) if started_with.get(name))
+
+
+def system_preloads() -> str:
+    """Return the libraries that this system loads into every program, from /etc/ld.so.preload.
+
+    The text is empty if there are none. No environment prevents the loading.
+    """
+    try:
+        lines = _SYSTEM_PRELOADS.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return ""
+    return " ".join(" ".join(line.partition("#")[0].split()) for line in lines).strip()
+
+
+def restart_without_preloads() -> None:
+    """Start this process again without LD_PRELOAD and LD_AUDIT, if they were set when it started.
+
+    Such a library may give this process a wrong time, or omit its flushes. The process keeps its number. Nothing
+    happens if no library was loaded.
+    """
+    if preloaded_libraries():
+        environment = {name: value for name, value in os.environ.items() if name not in _LOADERS}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 
 
 def make_environment_uniform() -> None:

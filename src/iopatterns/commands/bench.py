@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from iopatterns.base import subprocess_env
 from iopatterns.base.messages import printable
 from iopatterns.commands import job
 from iopatterns.commands.arguments import DriveName, drive_entry
@@ -29,9 +30,13 @@ def command(drive: str, options: tuple[str, ...], **given: str | int | None) -> 
     them. The checks that protect a drive are the same as in a study.
     """
     from iopatterns.configuration import kinds
+
+    entry = drive_entry(drive)
+    job.require_host(kinds.host_of(entry))
+    if kinds.is_real(entry):
+        subprocess_env.restart_without_preloads()
     from iopatterns.lab.bench import Bench, BenchRequest
 
-    job.require_host(kinds.host_of(drive_entry(drive)))
     values = {name: given.pop(name) for name in ("repetitions", "runtime", "file_size")}
     levels = {name: str(text) for name, text in given.items() if text is not None}
     for option in options:

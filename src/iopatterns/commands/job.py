@@ -22,7 +22,7 @@ def running_job(
 ) -> Iterator[None]:
     """Run the body of a command, and report errors and stop signals.
 
-    An error that the user can correct, or a stop signal (SIGINT, SIGTERM, SIGHUP), becomes a message on standard error
+    An error that the user can correct, or a stop signal (`base.signals`), becomes a message on standard error
     and in the log. The process then exits. After a stop signal, the exit status is 128 plus the number of the signal.
 
     Args:
@@ -34,8 +34,8 @@ def running_job(
     Raises:
         OutputError: The log is an input or a symbolic link, or exists and ``overwrite`` is false.
     """
+    from iopatterns.base.signals import Interrupted, interruptible
     from iopatterns.measuring import fio, progress
-    from iopatterns.measuring.cell import Interrupted, interruptible
 
     if log is not None:
         OutputFile(log, inputs=inputs, overwrite=overwrite)  # checks only, because a log is read while it grows

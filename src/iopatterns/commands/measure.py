@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from iopatterns.base import subprocess_env
 from iopatterns.base.command_line import OVERWRITE_OPTION
 from iopatterns.commands import job
 from iopatterns.commands.arguments import DIE_WITH_PARENT_OPTION, FILE_PATH, LOG_OPTION
+from iopatterns.configuration import kinds
 
 if TYPE_CHECKING:
     from iopatterns.raw.records import Specification
@@ -41,12 +43,19 @@ def command(
     file is the JSON output of fio in one repetition. The name of its folder ends with a hash of the specification, and
     thereby selects one of the given specifications.
     """
+    cells = [_specification(text) for text in specifications]
+    if not all(_is_simulated(cell) for cell in cells):
+        subprocess_env.restart_without_preloads()
     from iopatterns.measuring.cell import measure_cells
 
-    cells = [_specification(text) for text in specifications]
     with job.running_job(log, inputs=raw_files, overwrite=overwrite, die_with_parent=die_with_parent):
         job.require_host(host)
         measure_cells(Path.cwd(), cells, raw_files)
+
+
+def _is_simulated(specification: "Specification") -> bool:
+    drive: object = specification.get("drive")
+    return isinstance(drive, dict) and drive.get("kind") in kinds.SIMULATED_KINDS
 
 
 def _specification(text: str) -> "Specification":

@@ -5,20 +5,16 @@ and imports the code for real drives only when a real drive is measured.
 """
 
 import os
-import signal
 import socket
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple, cast
 
-from iopatterns.base import files, messages
+from iopatterns.base import files, messages, signals, subprocess_env
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.base.signals import STOP_SIGNALS
 from iopatterns.configuration import iologs, kinds
 from iopatterns.measuring import builds, drives, fio, machine, progress
 from iopatterns.raw import cells, records, tuning_steps
@@ -37,40 +33,6 @@ class MeasureError(IoPatternsError):
 
     The message names the raw file or the folder of the cell.
     """
-
-
-class Interrupted(BaseException):
-    """The exception that a stop signal raises within `interruptible`.
-
-    Repetitions that were finished before are kept.
-
-    Attributes:
-        signal_number: The number of the signal.
-    """
-
-    def __init__(self, signal_number: int) -> None:
-        self.signal_number = signal_number
-        super().__init__(signal.Signals(signal_number).name)
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Make SIGINT, SIGTERM and SIGHUP raise `Interrupted` while the context lasts.
-
-    Only the first signal raises. Later ones are ignored, so that they do not interrupt the clean-up.
-    """
-
-    def stop(signal_number: int, _frame: FrameType | None) -> None:
-        for number in STOP_SIGNALS:  # a second Ctrl-C must not interrupt the clean-up
-            signal.signal(number, signal.SIG_IGN)
-        raise Interrupted(signal_number)
-
-    before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def measure_cells(root: Path, specifications: Sequence[Specification], raw_files: Sequence[Path]) -> int:
@@ -148,6 +110,7 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
             messages.note(all_exist)
             return 0
 
+    _require_no_preloads(specification["drive"])
     log = _user_log(root, specification)
     drive = drives.open_drive(root, specification)
     replaying = _replaying_drive(drive, specification) if "replay" in specification else None
@@ -174,7 +137,7 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
             return 0
         metadata["fio_version"] = fio.version()
         is_real = specification["drive"]["kind"] not in kinds.SIMULATED_KINDS
-        condition = _read_condition(metadata["drive"]["device"]) if is_real else None
+        condition = _read_condition(drive, metadata["drive"]["device"]) if is_real else None
         prepared = _PreparedCell(drive, metadata, log, condition)
         started = time.monotonic()
         if specification["warmup_ms"]:  # so that all repetitions start from the same state of the drive
@@ -212,6 +175,19 @@ def _cell_metadata(
     if specification["drive"]["kind"] in kinds.SIMULATED_KINDS:
         metadata["simulator"] = builds.simulator()
     return metadata
+
+
+def _require_no_preloads(drive: records.DriveSpecification) -> None:
+    """Raise MeasureError if a real drive is to be measured and this process has preloaded libraries.
+
+    Such a library may give this process a wrong time (faketime), or omit its flushes (eatmydata).
+    """
+    libraries = "" if drive["kind"] in kinds.SIMULATED_KINDS else subprocess_env.preloaded_libraries()
+    if libraries:
+        raise MeasureError(
+            f"drive '{printable(drive['name'])}': not measured, because this process runs with LD_PRELOAD or LD_AUDIT"
+            f" ({printable(libraries)}), which may change times and flushes. Unset both, and run again."
+        )
 
 
 def _missing(raw_files: Sequence[Path]) -> list[Path]:
@@ -269,18 +245,30 @@ class _Condition(NamedTuple):
     Attributes:
         health: The health that the drive reports.
         write_cache: The state of the write cache, according to the drive and to the kernel.
+        doubts: What makes all repetitions doubtful, a short text for each doubt.
     """
 
     health: records.Health
     write_cache: records.WriteCache
+    doubts: list[str]
 
 
-def _read_condition(device: str | None) -> _Condition:
+def _read_condition(drive: drives.Drive, device: str | None) -> _Condition:
+    """Return the condition of a real drive.
+
+    Args:
+        drive: The drive.
+        device: The kernel's name of the disk, such as ``sda``; None if it is unknown.
+    """
     from iopatterns.measuring import health
     from iopatterns.measuring.tuning import disk_settings
 
     unknown: records.WriteCache = {"drive": None, "kernel": None}
-    return _Condition(health.read_health(device), disk_settings.read_write_cache(device) if device else unknown)
+    write_cache = disk_settings.read_write_cache(device) if device else unknown
+    doubts = drive.doubts()
+    if libraries := subprocess_env.system_preloads():
+        doubts.append(f"libraries in every program (/etc/ld.so.preload: {libraries})")
+    return _Condition(health.read_health(device), write_cache, doubts)
 
 
 class _PreparedCell(NamedTuple):
@@ -314,6 +302,7 @@ def _run(
     Returns:
         The command line, the outcome of the fio process, and the requests of the replayed log (None without a log).
     """
+    signals.raise_if_interrupted()
     drive, specification = cell.drive, cell.metadata["specification"]
     seed = cells.randseed(specification, int(raw.stem))
     output, iolog = files.partial_path(raw), files.partial_path(raw.with_suffix(".iolog"))
@@ -401,7 +390,9 @@ def _attempt(cell: _PreparedCell, raw: Path, held_up: Sequence[str]) -> None:
     traffic_bytes = machine.disk_traffic_bytes(device)
     temporary = files.partial_path(raw)
     try:
+        errors_before = machine.disk_error_count(device)
         argv, outcome, requests = _run(cell, specification["runtime_ms"], raw)
+        errors_after = machine.disk_error_count(device)
         try:
             transfers = None if requests is None else iologs.count_transfers(requests)
             # nothing can disturb a drive in virtual time
@@ -428,7 +419,9 @@ def _attempt(cell: _PreparedCell, raw: Path, held_up: Sequence[str]) -> None:
                 if traffic_bytes is None or traffic_after_bytes is None
                 else max(0, traffic_after_bytes - traffic_bytes - moved_bytes)
             )
-            complete["doubts"] = _doubts(complete, moved_bytes)
+            has_errors = errors_after is not None and errors_after > (errors_before or 0)
+            failed = ["commands to the disk failed meanwhile"] if has_errors else []
+            complete["doubts"] = [*condition.doubts, *failed, *_doubts(complete, moved_bytes)]
         if fio.histogram_log(temporary).exists():
             files.commit_file(fio.histogram_log(temporary), latency_log_path(raw))
         _keep(temporary, raw, complete)

@@ -4,21 +4,38 @@ import functools
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from iopatterns.base.subprocess_env import child_environment
+from iopatterns.base.subprocess_env import minimal_environment
 from iopatterns.raw.records import DiskFacts, LoadSnapshot, MachineFacts
 
 _SYS_BLOCK = Path("/sys/dev/block")
 
 
 def read_kernel_file(path: Path | str) -> str | None:
-    """Return the stripped text of a small kernel file; None if it is missing or empty."""
+    """Return the text of a small kernel file without ASCII whitespace at its ends.
+
+    Returns None if the file is missing or empty.
+    """
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip() or None
+        return Path(path).read_bytes().strip().decode("utf-8", errors="replace") or None
     except OSError:
         return None
+
+
+def _table_lines(path: str) -> list[bytes]:
+    """Return the lines of a table in /proc; an empty list if it cannot be read.
+
+    The kernel separates lines by a newline and columns by spaces, and escapes both within a column (``mangle_path`` in
+    fs/seq_file.c). All other bytes belong to the columns. Python's methods for text would also split at characters such
+    as U+00A0 and U+2028, which paths may contain.
+    """
+    try:
+        return [line for line in Path(path).read_bytes().split(b"\n") if line]
+    except OSError:
+        return []
 
 
 def _meminfo_bytes(key: str) -> int | None:
@@ -84,12 +101,29 @@ def disk_traffic_bytes(device: str | None) -> int | None:
     return (int(words[2]) + int(words[6])) * 512 if words else None
 
 
+def disk_error_count(device: str | None) -> int | None:
+    """Return how many commands to a disk have failed since it appeared.
+
+    Only SCSI and SATA disks have this count. For a device on several disks, it is the sum of their counts.
+
+    Args:
+        device: The kernel's name of the device, such as ``sda``.
+
+    Returns:
+        The number of failed commands. None if `device` is None, or if no disk below it counts them.
+    """
+    disks = physical_disks(device) if device else []
+    counts = [read_kernel_file(f"/sys/block/{disk}/device/ioerr_cnt") for disk in disks]
+    known = [int(count, 16) for count in counts if count]
+    return sum(known) if known else None
+
+
 def file_system_type(folder: Path) -> str | None:
     """Return the type of the file system of a folder, such as ``ext4`` or ``tmpfs``.
 
     Returns None if neither the mount table nor stat(1) reports it.
     """
-    mount = _mount_of(folder)
+    mount = mount_of(folder)
     if mount:
         return mount.type
     # in a chroot, the mount table may lack the root; stat(1) has the type from statfs(2)
@@ -98,7 +132,7 @@ def file_system_type(folder: Path) -> str | None:
         capture_output=True,
         text=True,
         check=False,
-        env=child_environment(),
+        env=minimal_environment(),
     )
     return result.stdout.strip().replace("ext2/ext3", "ext4") or None
 
@@ -107,16 +141,21 @@ class Mount(NamedTuple):
     """An entry of the mount table.
 
     Attributes:
+        identifier: The kernel's number of the mount.
         point: The folder on which the file system is mounted.
         number: The device number of the file system.
         type: The type of the file system, such as ``ext4``.
         source: The mounted device, such as ``/dev/sda1``; another text for file systems without a device.
+        options: The options of the file system, such as ``upperdir``, by name. An option without a value has the value
+            "".
     """
 
+    identifier: int
     point: Path
     number: int
     type: str
     source: str
+    options: Mapping[str, str]
 
 
 def mounts() -> list[Mount]:
@@ -125,20 +164,40 @@ def mounts() -> list[Mount]:
     They have the order of /proc/self/mountinfo, see proc(5).
     """
     found = []
-    for line in (read_kernel_file("/proc/self/mountinfo") or "").splitlines():
-        before, _, after = line.partition(" - ")
-        words, (kind, source, *_) = before.split(), after.split()
-        major, minor = map(int, words[2].split(":"))
-        found.append(Mount(Path(_unescaped(words[4])), os.makedev(major, minor), kind, source))
+    for line in _table_lines("/proc/self/mountinfo"):
+        before, _, after = line.partition(b" - ")
+        words, (kind, source, options) = before.split(b" "), after.split(b" ", 2)
+        major, minor = map(int, words[2].split(b":"))
+        pairs = (option.partition(b"=") for option in options.split(b","))
+        found.append(
+            Mount(
+                identifier=int(words[0]),
+                point=Path(_unescaped(words[4])),
+                number=os.makedev(major, minor),
+                type=_unescaped(kind),
+                source=_unescaped(source),
+                options={_unescaped(name): _unescaped(value) for name, _, value in pairs},
+            )
+        )
     return found
 
 
-def _mount_of(folder: Path) -> Mount | None:
-    """Return the mount that a folder is on; None if the mount table has none."""
-    resolved = folder.resolve()
-    # of several mounts at one mount point, the last one is visible
-    inside = [mount for mount in mounts() if resolved.is_relative_to(mount.point)]
-    return max(reversed(inside), key=lambda mount: len(mount.point.parts), default=None)
+def mount_of(path: Path) -> Mount | None:
+    """Return the mount that a file or folder is on.
+
+    The kernel reports the number of the mount, so that neither the names of mount points nor other mounts over them
+    matter. Returns None if the path does not exist, or if the mount table lacks the mount, as in a chroot.
+    """
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        facts = dict(line.partition(b":\t")[::2] for line in _table_lines(f"/proc/self/fdinfo/{descriptor}"))
+    finally:
+        os.close(descriptor)
+    identifier = int(facts.get(b"mnt_id", b"-1"))
+    return next((mount for mount in mounts() if mount.identifier == identifier), None)
 
 
 def disk_facts_under(folder: Path) -> DiskFacts:
@@ -146,7 +205,7 @@ def disk_facts_under(folder: Path) -> DiskFacts:
 
     All values are None if the folder is not on a disk, such as in a network or memory file system.
     """
-    return _facts(_sysfs_disk(folder))
+    return _facts(disk_folder(folder))
 
 
 def disk_facts(node: Path | int) -> DiskFacts:
@@ -217,7 +276,7 @@ def whole_disks_under(folder: Path) -> list[Path]:
     Layers above the disks, such as partitions, LVM, RAID or encryption, are followed down to the disks. The list is
     empty if the folder is not on a disk.
     """
-    return _whole_disks(_sysfs_disk(folder))
+    return _whole_disks(disk_folder(folder))
 
 
 def physical_disks(device: str) -> list[str]:
@@ -252,28 +311,37 @@ def active_swaps(kind: str) -> list[str]:
     Args:
         kind: ``partition`` or ``file``.
     """
-    lines = (read_kernel_file("/proc/swaps") or "").splitlines()[1:]
-    return [_unescaped(line.split()[0]) for line in lines if line.split()[1] == kind]
+    areas = (line.partition(b" ") for line in _table_lines("/proc/swaps")[1:])
+    return [_unescaped(path) for path, _, columns in areas if columns.split()[0].decode() == kind]
 
 
-def _unescaped(text: str) -> str:
-    r"""Return a path from a file in /proc with its octal escapes replaced.
+def _unescaped(column: bytes) -> str:
+    r"""Return the text of a column of a table in /proc, with its octal escapes replaced.
 
-    The kernel writes a space as ``\040``, and escapes other special characters alike.
+    The kernel writes a space as ``\040``, and escapes other special characters alike. Bytes that are not UTF-8 become
+    surrogates, as in all paths of Python.
     """
-    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), text)
+    return os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), column))
 
 
-def _sysfs_disk(folder: Path) -> Path | None:
-    """Return the sysfs folder of the disk under a folder of the file system.
+def disk_folder(path: Path) -> Path | None:
+    """Return the sysfs folder of the disk under a file or folder.
 
     For a partition, it is the folder of its disk. Returns None for network, memory and overlay file systems.
     """
-    entry = sysfs_folder(os.stat(folder).st_dev)
+    entry = sysfs_folder(os.stat(path).st_dev)
     if entry is None:
         # some file systems, such as btrfs, have device numbers of their own; the mount's source is the disk
-        mount = _mount_of(folder)
-        if not mount or not mount.source.startswith("/dev/") or not Path(mount.source).exists():
+        mount = mount_of(path)
+        if mount is None or not _has_device(mount.type) or not Path(mount.source).is_block_device():
             return None
         entry = sysfs_folder(Path(mount.source))
     return entry.parent if entry is not None and (entry / "partition").exists() else entry
+
+
+def _has_device(file_system: str) -> bool:
+    """Return whether file systems of a type are always on a block device.
+
+    The mount source of any other type is an arbitrary text, such as the name of a device.
+    """
+    return [b"", os.fsencode(file_system)] in [line.split(b"\t") for line in _table_lines("/proc/filesystems")]

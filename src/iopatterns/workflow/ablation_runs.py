@@ -12,8 +12,9 @@ from typing import Any
 
 from iopatterns.analysis import collect
 from iopatterns.base import files
+from iopatterns.base.signals import interruptible
 from iopatterns.configuration import config, grid
-from iopatterns.measuring.cell import interruptible, measure_cell
+from iopatterns.measuring.cell import measure_cell
 from iopatterns.raw import tuning_steps
 from iopatterns.workflow import ablation
 

@@ -43,6 +43,12 @@ class Drive(Protocol):
     def identify(self) -> DriveIdentity:
         """Return the drive's name, kind and properties for metadata files."""
 
+    def doubts(self) -> list[str]:
+        """Return what makes all measurements on the drive doubtful.
+
+        Each doubt is a short text, such as "stored in memory: ext4 on loop0 on tmpfs".
+        """
+
     def guard(self) -> None:
         """Raise DriveError unless the drive may be measured with the cell's workload."""
 

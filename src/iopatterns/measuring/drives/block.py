@@ -13,7 +13,7 @@ from iopatterns.base import files, host_state
 from iopatterns.configuration import factors
 from iopatterns.configuration.kinds import BlockEntry
 from iopatterns.measuring import fio, machine
-from iopatterns.measuring.drives import descriptors, restoring
+from iopatterns.measuring.drives import descriptors, restoring, storage_layers
 from iopatterns.measuring.drives.error import DriveError, require_capacity
 from iopatterns.measuring.drives.lock import locked
 from iopatterns.measuring.drives.precondition import precondition
@@ -58,6 +58,7 @@ class BlockDrive:
         self._drive = cast(records.BlockSpecification, specification["drive"])
         self._label = f"drive '{self._drive['name']}'"
         self._writing = not fio.only_reads(specification["fio"])
+        self._buffers_writes = fio.buffers_writes(specification["fio"])
         self._checks = PrewriteChecks(cast(BlockEntry, {**self._drive, **_read_consent(root, self._drive["name"])}))
         self._folder = root / "data/raw" / self._drive["name"]
         self._note = self._folder / ".preconditioned.json"
@@ -80,7 +81,8 @@ class BlockDrive:
         Raises:
             FioError: fio failed.
         """
-        return fio.run_fio(argv, expected_s, [self._checks.descriptor])
+        written = self._checks.descriptor if self._buffers_writes else None
+        return fio.run_fio(argv, expected_s, [self._checks.descriptor], written=written)
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -225,6 +227,10 @@ class BlockDrive:
             steps: The steps that `tune` returned.
         """
         return restoring.settings_changed_since_tuning(self._checks.name, steps)
+
+    def doubts(self) -> list[str]:
+        """Return a doubt for each way on which the device's data do not end on a disk."""
+        return storage_layers.storage_doubts(storage_layers.paths_below_device(self._checks.number))
 
     def identify(self) -> records.DriveIdentity:
         """Return what metadata files store about the drive.

@@ -16,7 +16,7 @@ import msgspec
 from iopatterns.base import messages
 from iopatterns.configuration import factors
 from iopatterns.measuring import fio, machine
-from iopatterns.measuring.drives import descriptors, file_users, lock, restoring, signatures
+from iopatterns.measuring.drives import descriptors, file_users, lock, restoring, storage_layers
 from iopatterns.measuring.drives.error import DriveError
 from iopatterns.measuring.drives.own_folder import OWN_FOLDER_NAME, NotOursError, OwnFolder
 from iopatterns.measuring.tuning import queue_settings
@@ -26,8 +26,6 @@ from iopatterns.raw.records import Settings, Specification
 from iopatterns.raw.tuning_steps import NOT_APPLICABLE, TuningStep, tuning_step
 
 _MIB = 2**20
-# File systems in memory, or of the kernel: I/O on them measures no drive
-_NO_DISK = frozenset({"tmpfs", "ramfs", "devtmpfs", "proc", "sysfs", "cgroup2", "hugetlbfs"})
 # Remains free on the disk, so that measuring never fills it
 _SPARE_BYTES = 64 * _MIB
 # The last block of the file, which marks the file as created by this package
@@ -91,11 +89,13 @@ class FileDrive:
         self._tunable = frozenset(drive.get("tune", ()))
         self._journal: Journal | None = None  # of the disk under the file
         self._writing = not fio.only_reads(options)
+        self._buffers_writes = fio.buffers_writes(options)
         # with `skip`, fio continues behind its part of the file, and starts again only at the end of the file
         reach_bytes = abs(options["skip"]) + options["bs"] if options.get("skip") else 0
         self._behind_bytes = max(1, -(-reach_bytes // _MIB)) * _MIB
         self._file: int | None = None  # descriptor
         self._note: _Note  # of the open file
+        self._is_written = False  # whether this run has written, or may have written, the file since its note
 
     @property
     def target(self) -> str:
@@ -118,7 +118,8 @@ class FileDrive:
         Raises:
             FioError: fio failed.
         """
-        return fio.run_fio(argv, expected_s, [self._descriptor])
+        written = self._descriptor if self._buffers_writes else None
+        return fio.run_fio(argv, expected_s, [self._descriptor], written=written)
 
     def _refusal(self, reason_and_remedy: str) -> DriveError:
         return DriveError(f"drive '{self._name}' ({self._given}): {reason_and_remedy}")
@@ -225,7 +226,7 @@ class FileDrive:
             )
         existing = next(path for path in (folder, *folder.parents) if path.is_dir())
         kind = machine.file_system_type(existing)
-        if kind in _NO_DISK:
+        if kind in storage_layers.NO_DISK:
             raise self._refusal(f"{existing} is on {kind}, which is no disk. Give a path on the disk to measure.")
         if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
             raise self._refusal(
@@ -311,14 +312,19 @@ class FileDrive:
     def _check_mark(self) -> None:
         """Raise DriveError unless the open file is unchanged since it was measured.
 
-        Its last block must have the identity in the note, and its change time must be the one in the note. If a
-        killed run left no change time there, the file must instead have no signature of a file system or the like.
+        Its last block must have the identity in the note, and its change time must be the one in the note. If a run was
+        killed, or its disk failed, while it wrote, the note has no change time. The file may then be read, but neither
+        written nor replaced.
         """
         if not self._is_marked():
             raise self._foreign_file(" (it does not have this package's mark)")
-        if self._note.ctime_ns is None:  # a killed run could not note the change time
-            if found := signatures.find_signatures(self._descriptor):
-                raise self._foreign_file(f" (it carries a signature of type {found[0]})")
+        if self._note.ctime_ns is None:
+            if self._writing or not self._is_laid_out():
+                raise self._refusal(
+                    "the last measurement was killed, or its disk failed, while it wrote the file, so whether somebody"
+                    " has changed the file since then is unknown. Delete the file if nothing in it is needed, and run"
+                    " again."
+                )
         elif os.fstat(self._descriptor).st_ctime_ns != self._note.ctime_ns:
             raise self._foreign_file(" in its present form (it was changed since)")
 
@@ -344,13 +350,17 @@ class FileDrive:
         self._own.write_json(self._note_name, msgspec.to_builtins(note))
 
     def _note_change_time(self) -> None:
-        """Write the change time of the file to its note, after the last write to the file."""
+        """Write the change time of the file to its note, after this run's last write to the file.
+
+        Nothing happens if this run has not written the file. Somebody else may have done so after a killed run.
+        """
         # a disk that has failed keeps the note that the file was being written
         with contextlib.suppress(OSError, NotOursError, DriveError):
-            if self._file is not None and self._note.ctime_ns is None:
+            if self._file is not None and self._is_written:
                 self.verify()
                 os.fsync(self._file)  # some file systems write times later than data
                 self._write_note(msgspec.structs.replace(self._note, ctime_ns=os.fstat(self._file).st_ctime_ns))
+                self._is_written = False
 
     def _try_direct_io(self) -> None:
         """Raise DriveError unless a block can be written with direct I/O.
@@ -383,12 +393,13 @@ class FileDrive:
     def prepare(self) -> None:
         """Create the file and fill it with data, unless it exists with the right size.
 
-        If the workload will write to an existing file, the note beside the file is updated first. The note then says
+        If the workload will write to the file, the note beside the file is updated first. The note then says
         that the file is being written.
         """
         if not self._is_laid_out():
             self._lay_out()
-        elif self._writing and self._note.ctime_ns is not None:
+        if self._writing:
+            self._is_written = True
             self._write_note(msgspec.structs.replace(self._note, ctime_ns=None))
 
     def _is_laid_out(self) -> bool:
@@ -431,6 +442,8 @@ class FileDrive:
             )
             self._rename(part, inwards=False)
             self._file = descriptors.make_inheritable(descriptors.reopen(file, os.O_RDONLY))
+            self._is_written = True
+            self._note_change_time()
         except FileExistsError:
             raise self._refusal(
                 "another file was created at the path while this package made its own; it is left alone. Run again."
@@ -521,6 +534,10 @@ class FileDrive:
             **machine.disk_facts_under(folder),
         }
         return cast(records.DriveIdentity, identity)
+
+    def doubts(self) -> list[str]:
+        """Return a doubt for each way on which the file's data do not end on a disk."""
+        return storage_layers.storage_doubts(storage_layers.paths_below_file(self._path.parent))
 
     def tune(self, settings: Settings) -> list[TuningStep]:
         """Set those settings of the disk that ``tune`` in config/drives.yaml permits.

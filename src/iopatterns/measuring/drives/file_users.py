@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import re
+import stat
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,15 +52,16 @@ def find_file_user(device: int, inode: int, *, but_loop: str | None = None) -> s
         if name != but_loop and (backing.device, backing.inode) == (device, inode):
             return f"it is behind the loop device /dev/{name} (losetup --detach /dev/{name} if that is not needed)"
     for path in machine.active_swaps("file"):
-        if _is(path, device, inode):
+        if is_file(path, device, inode):
             return f"it is in use as swap (swapoff {path} if that is not needed)"
     for process, descriptor in _open_files():
-        if _is(descriptor, device, inode) and _writes(process, descriptor.name):
+        if is_file(descriptor, device, inode) and _writes(process, descriptor.name):
             return f"process {process} has it open for writing"
     return None
 
 
-def _is(path: Path | str, device: int, inode: int) -> bool:
+def is_file(path: Path | str, device: int, inode: int) -> bool:
+    """Return whether a path leads to a file, given by the device number of its file system and its inode."""
     try:
         state = os.stat(path)
     except OSError:
@@ -69,19 +71,40 @@ def _is(path: Path | str, device: int, inode: int) -> bool:
 
 def _loops() -> Iterator[tuple[str, LoopBacking]]:
     for entry in sorted(Path("/sys/block").glob("loop*/loop")):
-        name = entry.parent.name
         with contextlib.suppress(OSError):
-            try:
-                descriptor = os.open(f"/dev/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            except PermissionError:  # fall back to the path, which may be another file in a container
-                state = os.stat((entry / "backing_file").read_text().rstrip("\n"))
-                yield name, LoopBacking(state.st_dev, state.st_ino, state.st_rdev)
-                continue
-            try:
-                found = loop_backing(descriptor)
-            finally:
-                os.close(descriptor)
-            yield name, found
+            yield entry.parent.name, loop_backing_of(entry.parent)
+
+
+def loop_backing_of(folder: Path) -> LoopBacking:
+    """Return the file or block device that stores the data of a loop device.
+
+    If this user may not open the loop device, the path in sysfs decides. In a container, this path may lead to another
+    file.
+
+    Args:
+        folder: The sysfs folder of the loop device.
+
+    Raises:
+        OSError: The loop device has no file.
+    """
+    try:
+        descriptor = os.open(f"/dev/{folder.name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError:
+        state = os.stat(backing_path(folder))
+        return LoopBacking(state.st_dev, state.st_ino, state.st_rdev if stat.S_ISBLK(state.st_mode) else 0)
+    try:
+        return loop_backing(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def backing_path(folder: Path) -> Path:
+    """Return the path of the file behind a loop device, as the kernel reports it.
+
+    Args:
+        folder: The sysfs folder of the loop device.
+    """
+    return Path(os.fsdecode((folder / "loop/backing_file").read_bytes().removesuffix(b"\n")))
 
 
 def loop_backing(loop: int) -> LoopBacking:

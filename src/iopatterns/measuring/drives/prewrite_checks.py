@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from iopatterns.base import host_state, units
+from iopatterns.base.messages import printable
 from iopatterns.configuration.kinds import BlockEntry
 from iopatterns.measuring import machine
 from iopatterns.measuring.drives import content, descriptors, file_users, signatures
@@ -27,6 +28,7 @@ _BY_ID = Path("/dev/disk/by-id")
 # Types of the signatures of partition tables. They explain data in the first and in the last MiB of a disk only.
 _TABLES = frozenset({"atari", "bsd", "dos", "gpt", "mac", "PMBR", "sgi", "sun"})
 _TABLE_BYTES = 2**20
+_LONGEST_PATH = 4096  # PATH_MAX
 # The value of `expendable` that permits overwriting data without a signature
 _DATA = "data"
 
@@ -281,7 +283,7 @@ class PrewriteChecks:
         disk = self._sysfs_folders()[0]
         if not (disk / "loop").exists():
             return "it is no loop device"
-        file = (disk / "loop/backing_file").read_text().rstrip("\n")
+        file = printable(file_users.backing_path(disk), _LONGEST_PATH)
         remedy = "Use a loop device on a file that nothing else uses."
         try:
             backing = file_users.loop_backing(self.descriptor)
@@ -336,7 +338,8 @@ class PrewriteChecks:
         """Check that the disk has no data that might be somebody's.
 
         A sample of the disk is read. Data pass if the user has declared them expendable, if they belong to a signature
-        that the user has declared expendable, or if this package wrote them and they are unchanged.
+        that the user has declared expendable, or if this package wrote them and they are unchanged. After a measurement
+        that was killed while it wrote, no data are known to be this package's.
 
         Returns:
             What was found, as text for the user.
@@ -359,9 +362,12 @@ class PrewriteChecks:
         data_at = [at for at in sample.data_at_bytes if not self._signature_types or _TABLE_BYTES <= at <= last]
         if not data_at:
             return "no data in the sampled blocks"
-        if isinstance(note, dict) and note.get("sha256", "") in {None, sample.sha256}:
+        left = note.get("sha256", "") if isinstance(note, dict) else ""
+        if left == sample.sha256:
             return "data that this package has written"
         changed = "" if note is None else ", other than this package left there"
+        if left is None:
+            changed = ", and the last measurement was killed, or the disk failed, while it wrote"
         found = f"there are data without a signature, from byte {data_at[0]} on{changed}: somebody's, perhaps"
         raise _RefusedError(found, remedy)
 
@@ -377,7 +383,8 @@ class PrewriteChecks:
     def note_writing(self, *, done: bool) -> None:
         """Record on this host that this package writes to the disk.
 
-        Later checks then recognise the data on the disk as this package's own.
+        Once writing has ended, later checks recognise the data on the disk as this package's own. If this process is
+        killed meanwhile, they do not.
 
         Args:
             done: Whether writing has ended. If so, a sample of the data is read, and its SHA-256 is recorded.
@@ -422,17 +429,20 @@ def _with_partitions(disk: Path) -> list[Path]:
 
 def _find_mount(folders: Sequence[Path]) -> _Use:
     numbers = {_number(folder): folder.name for folder in folders}
-    for point, number, *_ in machine.mounts():
-        if number in numbers:
-            return f"/dev/{numbers[number]} is mounted on {point}", f"If nothing on it is needed: umount {point}"
+    for mount in machine.mounts():
+        if mount.number in numbers:
+            point = printable(mount.point, _LONGEST_PATH)
+            return f"/dev/{numbers[mount.number]} is mounted on {point}", f"If nothing on it is needed: umount {point}"
     return None
 
 
 def _find_swap(folders: Sequence[Path]) -> _Use:
     numbers = {_number(folder) for folder in folders}
     for name in machine.active_swaps("partition"):
-        if os.stat(name).st_rdev in numbers:
-            return f"{name} is in use as swap", f"If it is not needed: swapoff {name}"
+        with contextlib.suppress(FileNotFoundError):  # a deleted node; the check of exclusive use finds its device
+            if os.stat(name).st_rdev in numbers:
+                node = printable(name, _LONGEST_PATH)
+                return f"{node} is in use as swap", f"If it is not needed: swapoff {node}"
     return None
 
 

@@ -47,7 +47,7 @@ def _restore_despite_stop_signal(own_journal: Journal) -> None:
     """Restore the settings in a journal, even if a stop signal arrives meanwhile.
 
     A signal that arrives before signals are blocked still raises an exception. Restoring then starts again. The handler
-    of the signal has ignored all further ones (`measuring.cell.interruptible`), so that nothing interrupts the second
+    of the signal has ignored all further ones (`base.signals.interruptible`), so that nothing interrupts the second
     attempt.
     """
     try:

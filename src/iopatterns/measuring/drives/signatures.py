@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from iopatterns.base.subprocess_env import child_environment
+from iopatterns.base.subprocess_env import minimal_environment
 from iopatterns.measuring.drives.descriptors import descriptor_path
 
 _NOTHING_FOUND, _SEVERAL_FOUND = 2, 8  # exit statuses of blkid(8)
@@ -84,7 +84,7 @@ def _run(argv: Sequence[str], descriptor: int) -> subprocess.CompletedProcess[st
     """
     try:
         return subprocess.run(
-            argv, capture_output=True, text=True, check=False, env=child_environment(), pass_fds=[descriptor]
+            argv, capture_output=True, text=True, check=False, env=minimal_environment(), pass_fds=[descriptor]
         )
     except FileNotFoundError:
         return subprocess.CompletedProcess(argv, _NOT_INSTALLED, "", f"{argv[0]} is not installed")

@@ -79,6 +79,10 @@ class TwinDrive:
         self.verify()
         require_capacity(self._label, self.model().size_bytes, self._drive["file_size_bytes"])
 
+    def doubts(self) -> list[str]:
+        """Return an empty list: nothing on this machine changes the results of a simulated drive."""
+        return []
+
     @property
     def prefix(self) -> list[str]:
         """The words before ``fio`` on the command line: ``twin run`` with its options."""

@@ -91,3 +91,12 @@ def only_reads(options: FioOptions) -> bool:
         options: The fio options of the workload.
     """
     return options["rw"] in {"read", "randread"} and "write" not in options.get("replay", "")
+
+
+def buffers_writes(options: FioOptions) -> bool:
+    """Return whether a workload writes through the page cache.
+
+    Args:
+        options: The fio options of the workload.
+    """
+    return not only_reads(options) and not options.get("direct")

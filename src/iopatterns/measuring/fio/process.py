@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from iopatterns.base import signals
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.base.signals import STOP_SIGNALS
-from iopatterns.base.subprocess_env import child_environment
+from iopatterns.base.subprocess_env import child_environment, minimal_environment
 
 _MIN_SUSPENDED_S = 0.001  # the two clocks of `_suspended_s` are not read at the same moment
 # fio that has not ended this long after its expected end hangs (dead disk, stuck kernel)
@@ -24,6 +24,8 @@ _PATIENCE_S = 120.0
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _PARENT_STOPPED = "ran while the measuring process itself was stopped"
 _CHILD_SIGNALS = (signal.SIGCHLD, signal.SIGCONT)
+# A signal that another thread of this process receives does not end sigtimedwait(2), so the wait is repeated
+_LONGEST_WAIT_S = 1.0
 
 
 class FioError(IoPatternsError):
@@ -91,32 +93,60 @@ def _version(path: str, *_state: int) -> str:
         raise FioError(f"fio --version failed: {error.stderr.strip()}") from None
 
 
-def run_fio(argv: list[str], expected_s: float, descriptors: Collection[int] = ()) -> FioOutcome:
-    """Run fio in its own process group and wait for its end.
+def run_fio(
+    argv: list[str], expected_s: float, descriptors: Collection[int] = (), *, written: int | None = None
+) -> FioOutcome:
+    """Run fio on a real drive, in its own process group, and wait for its end.
 
-    An interrupt or an error kills the process group at once. If this process is killed, the kernel kills fio.
+    A stop signal or an error kills the process group at once. If this process is killed, the kernel kills fio. fio gets
+    the environment variables of `minimal_environment` only.
 
     Args:
         argv: The command line.
         expected_s: The expected duration in seconds. fio that takes far longer is killed.
         descriptors: The file descriptors that fio inherits.
+        written: The descriptor of the drive if fio writes to it through the page cache, opened before. The writes are
+            then flushed when fio has ended. None for all other workloads.
 
     Returns:
         When fio started and ended, and what disturbed it.
 
     Raises:
-        FioError: fio failed or hangs. The message contains its output.
+        FioError: fio failed or hangs, or its buffered writes were lost. The message contains fio's output.
     """
     started_s, clock, suspended_s = time.time(), time.monotonic(), _suspended_s()
-    with tempfile.TemporaryFile() as output, child_signals_blocked() as mask:
-        spawning = spawned(argv, output, mask, os.environ, descriptors)
-        with spawning as process, timeout_as_error(argv, expected_s) as timeout_s:
-            status, disturbed = _wait(process, timeout_s)
+    # stop signals are received in `_wait` alone, so that none interrupts starting or killing fio
+    with tempfile.TemporaryFile() as output:
+        with child_signals_blocked() as mask, signals.stop_signals_blocked():
+            spawning = spawned(argv, output, mask, minimal_environment(), descriptors)
+            with spawning as process, timeout_as_error(argv, expected_s) as timeout_s:
+                status, disturbed = _wait(process, timeout_s)
         require_success(status, output, argv)
     suspended_s = _suspended_s() - suspended_s
     if suspended_s > _MIN_SUSPENDED_S:
         disturbed = f"ran while the machine was suspended for {suspended_s:.1f} s"
-    return FioOutcome(started_s, time.time(), time.monotonic() - clock, disturbed)
+    outcome = FioOutcome(started_s, time.time(), time.monotonic() - clock, disturbed)
+    if written is not None:
+        _flush(written, argv)
+    return outcome
+
+
+def _flush(descriptor: int, argv: list[str]) -> None:
+    """Flush the buffered writes of fio; raise FioError if the kernel has lost any.
+
+    The kernel writes the pages when fio has ended, and reports an error only to descriptors that were open before.
+
+    Args:
+        descriptor: The descriptor of the drive.
+        argv: The command line, for the message.
+    """
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise FioError(
+            f"fio ended well, but the drive did not accept all its buffered writes: {error.strerror}. The log of the"
+            f" kernel (dmesg) has the reason. Command: {' '.join(argv)}"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -135,41 +165,46 @@ def spawned(
         argv: The command line.
         output: The file that receives stdout and stderr.
         mask: The signals that are blocked in the program, from `child_signals_blocked`.
-        environment: The environment variables. Those for time zone and locale are replaced by fixed values.
+        environment: The environment variables.
         descriptors: The file descriptors that the program inherits.
 
     Raises:
-        FioError: The program is not installed.
+        FioError: The program cannot be started.
     """
-    # a stop signal that arrives meanwhile stays pending until fio can be killed
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    process: subprocess.Popen[bytes] | None = None
     try:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-            env=child_environment(environment),
-            pass_fds=tuple(descriptors),
-            preexec_fn=functools.partial(_preexec, os.getpid(), mask),  # noqa: PLW1509 - no threads here
-        )
-    except FileNotFoundError:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        raise FioError(f"{argv[0]} is not installed. Run ./reproduce.sh, which installs it.") from None
-    try:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        # a stop signal that arrives meanwhile stays pending until fio can be killed
+        with signals.stop_signals_blocked():
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                env=dict(environment),
+                pass_fds=tuple(descriptors),
+                preexec_fn=functools.partial(_preexec, os.getpid(), mask),  # noqa: PLW1509 - no threads here
+            )
         yield process
+    except FileNotFoundError:
+        if process is not None:
+            raise
+        raise FioError(f"{argv[0]} is not installed. Run ./reproduce.sh, which installs it.") from None
     finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)  # not yet reaped, so the number of the group is still fio's
-            process.wait()
+        if process is not None and process.returncode is None:
+            _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)  # not yet reaped, so the number of the group is still fio's
+    process.wait()
 
 
 def _preexec(parent: int, mask: set[int | signal.Signals]) -> None:
     """Prepare a child process between fork and exec (``preexec_fn`` of Popen).
 
-    The function asks the kernel to kill the child when its parent dies, and sets the signal mask.
+    The function asks the kernel to kill the child when its parent dies, and sets the signal mask. A stop signal that
+    the child received meanwhile ends the child: the parent's handlers would raise an exception here.
 
     Args:
         parent: The process ID of the parent. The child exits at once if the parent is already dead.
@@ -178,6 +213,9 @@ def _preexec(parent: int, mask: set[int | signal.Signals]) -> None:
     die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:  # the parent was killed before prctl(2)
         os._exit(1)
+    for number in signals.STOP_SIGNALS:
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
@@ -215,8 +253,8 @@ def _wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int, str | 
 
     A disturbance is that the process, or this process, is stopped meanwhile.
 
-    SIGCHLD and SIGCONT must be blocked (`child_signals_blocked`). `Popen.wait` would not do: with a timeout it polls
-    every 50 ms, which is as long as fio takes on a simulated drive.
+    SIGCHLD, SIGCONT and the stop signals must be blocked (`child_signals_blocked`, `signals.stop_signals_blocked`). A
+    stop signal kills the process, and takes effect in this process once it is no longer blocked.
 
     Args:
         process: The process.
@@ -233,6 +271,7 @@ def _wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int, str | 
     deadline_s = time.monotonic() + timeout
     stops = os.WSTOPPED | os.WCONTINUED | os.WNOHANG
     while True:
+        signals.raise_if_interrupted()
         change = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | stops)
         if change is not None and change.si_code not in {os.CLD_STOPPED, os.CLD_CONTINUED}:
             # if the child stopped, continued and ended while this process was stopped, only its end is reported
@@ -244,11 +283,19 @@ def _wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int, str | 
             with contextlib.suppress(ChildProcessError):  # the child has ended since
                 os.waitid(os.P_PID, process.pid, stops)
             continue
-        received = signal.sigtimedwait(_CHILD_SIGNALS, max(0.0, deadline_s - time.monotonic()))
-        if received is None:
+        remaining_s = deadline_s - time.monotonic()
+        if remaining_s <= 0:
             raise TimeoutError
+        received = signal.sigtimedwait((*_CHILD_SIGNALS, *signals.STOP_SIGNALS), min(remaining_s, _LONGEST_WAIT_S))
+        if received is None or received.si_signo == signal.SIGCHLD:
+            continue
         if received.si_signo == signal.SIGCONT:
             disturbed = disturbed or _PARENT_STOPPED
+        # if this process was stopped for longer than the wait, Python may return a meaningless number
+        elif received.si_signo in signals.STOP_SIGNALS and signal.getsignal(received.si_signo) != signal.SIG_IGN:
+            _kill(process)
+            signal.raise_signal(received.si_signo)
+            return process.returncode, disturbed
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from iopatterns.base.subprocess_env import child_environment
+from iopatterns.base.subprocess_env import minimal_environment
 from iopatterns.raw import tuning_steps
 from iopatterns.raw.tuning_steps import CommandResult, TuningStep, tuning_step
 
@@ -126,7 +126,7 @@ def run_command(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> Comman
             encoding="utf-8",
             errors="replace",  # the output may contain any bytes of the drive
             timeout=timeout_s,
-            env=child_environment(),
+            env=minimal_environment(),
             check=False,
         )
         status, stdout, stderr = done.returncode, done.stdout, done.stderr
