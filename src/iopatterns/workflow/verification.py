@@ -11,7 +11,9 @@ from iopatterns.raw.metadata_files import MetadataError, read_metadata
 from iopatterns.workflow.provenance import RECORDS, ProvenanceError, changed_files, read_record
 
 # The files of a results folder that must have a record
-_RESULTS = ("[!.]*.*", "tables/*/*", "figures/*/*", "numbers/*", "measurements/*", "notebooks/*", "calls/*", "traces/*/*")
+_RESULTS = (
+    *("[!.]*.*", "tables/*/*", "figures/*/*", "numbers/*", "measurements/*", "notebooks/*", "calls/*", "traces/*/*"),
+)
 
 
 class Verification(NamedTuple):
