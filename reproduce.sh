@@ -50,6 +50,7 @@ present() { # return whether the program or file for which a Debian package is n
     slurm-wlm) command -v slurmd && command -v slurmctld && command -v sbatch ;;
     munge) command -v munged ;;
     smartmontools) command -v smartctl ;;
+    user-mode-linux) command -v linux.uml ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
