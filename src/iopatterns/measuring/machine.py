@@ -125,9 +125,10 @@ def mounts() -> list[Mount]:
     They have the order of /proc/self/mountinfo, see proc(5).
     """
     found = []
-    for line in (read_kernel_file("/proc/self/mountinfo") or "").splitlines():
+    # the kernel escapes blanks, tabs and line feeds of a path, but no other characters that Python calls white space
+    for line in filter(None, (read_kernel_file("/proc/self/mountinfo") or "").split("\n")):
         before, _, after = line.partition(" - ")
-        words, (kind, source, *_) = before.split(), after.split()
+        words, (kind, source, *_) = before.split(" "), after.split(" ")
         major, minor = map(int, words[2].split(":"))
         found.append(Mount(Path(_unescaped(words[4])), os.makedev(major, minor), kind, source))
     return found
