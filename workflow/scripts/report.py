@@ -12,12 +12,12 @@ from iopatterns.workflow.report import compile_report
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
 
-studies: dict[str, Any] = {
-    study: {**title, **json.loads(Path(provenance).read_text(encoding="utf-8"))}
-    for (study, title), provenance in zip(snakemake.params.titles.items(), snakemake.input.provenance, strict=True)
-}
-files.write_json(Path(snakemake.output.colophon), report_colophon(studies))
 with command_line.errors_reported("iopatterns"):
+    studies: dict[str, Any] = {
+        study: {**title, **json.loads(Path(provenance).read_text(encoding="utf-8"))}
+        for (study, title), provenance in zip(snakemake.params.titles.items(), snakemake.input.provenance, strict=True)
+    }
+    files.write_json(Path(snakemake.output.colophon), report_colophon(studies))
     inputs = {"results": f"/{Path(snakemake.output.pdf).parent}"}
     compile_report(snakemake.input.source, snakemake.output.pdf, inputs=inputs)
 progress.record_job_time("report")

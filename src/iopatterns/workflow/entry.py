@@ -1,6 +1,7 @@
 """Functions that the Snakefile calls first: check the project, and load its cells."""
 
 import contextlib
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,14 @@ def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.
     for handler in workflow.logger_manager.get_log_handlers():
         if isinstance(handler, RunLog):
             handler.cells = cells
+    for log in workflow.logger_manager.logfile_handlers:
+        # on a full disk, the run reports the error itself; Python would print a traceback for each line of the log
+        log.handleError = _ignore
     return cells
+
+
+def _ignore(record: logging.LogRecord) -> None:
+    """Ignore that a record was not written to a log file."""
 
 
 def check_folder(root: Path) -> None:

@@ -360,6 +360,7 @@ def _run(node: Any, copy: Path, values: dict[str, Any], *, notebook: Path, root:
         what = f"{error.ename}: {error.evalue}".strip().splitlines()[0]
         raise NotebookError(f"{notebook}: cell {error.exec_count} ({first.strip()}) failed: {what}") from None
     except Exception as error:  # such as a kernel that does not start or dies, or a cell that exceeds its time limit
+        files.require_room(copy.parent)
         raise NotebookError(f"{notebook}: not executed: {_first_line(error)}") from error
 
 
