@@ -3,6 +3,7 @@
 # installs missing Debian packages (envs/apt.txt), and Python packages into .venv (hash-locked: envs/requirements.txt).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+unset PYTHONPATH PYTHONHOME # modules of the user must not hide those of Python and of the locked packages
 PATH=${PATH//"$PWD/.venv/bin:"/} # an active .venv must not be used to make .venv
 
 usage() {

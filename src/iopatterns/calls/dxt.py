@@ -45,7 +45,7 @@ def read_dxt(source: CallTraceFile) -> Iterator[pd.DataFrame]:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "segments.parquet"
         done = subprocess.run(
-            [sys.executable, "-m", __name__, str(source.path), str(output)],
+            [sys.executable, "-I", "-m", __name__, str(source.path), str(output)],
             env=subprocess_env.child_environment(),
             capture_output=True,
             text=True,

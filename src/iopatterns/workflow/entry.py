@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from iopatterns.base import messages
+from iopatterns.base import isolation, messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.yaml_schema import ConfigError
 from iopatterns.configuration import sources
@@ -43,10 +43,16 @@ def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> planned_cells.
         overrides: Values that replace keys of config/config.yaml.
 
     Raises:
-        ConfigError: Snakemake cannot run in the folder, or the configuration is invalid.
+        ConfigError: Snakemake cannot run in the folder, a file of the user hides a module of Python, or the
+            configuration is invalid.
     """
     root = Path(workflow.basedir)
     check_folder(root)
+    for name, file in isolation.hiding_files().items():
+        raise ConfigError(
+            f"{messages.printable(file)} was imported in place of Python's module '{name}'. Rename the file, or unset"
+            " PYTHONPATH, and start `snakemake` again."
+        )
     cells = planned_cells.load_cells(root, overrides)
     drive_resources.check_independence(cells.config)
     for handler in workflow.logger_manager.get_log_handlers():
