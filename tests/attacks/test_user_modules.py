@@ -67,7 +67,7 @@ def test_a_notebook_does_not_import_modules_of_the_project(tmp_path: Path) -> No
 def test_the_workflow_does_not_import_modules_of_the_project(disk_folder: Path) -> None:
     project: Project = copy_project(disk_folder / "project", without=("data/traces", "data/workloads"))
     sprung = set_traps(project.root)
-    snakemake = [Path(sys.executable).with_name("snakemake"), "--cores", "1", "results/numbers/tiny.json"]
+    snakemake = [str(Path(sys.executable).with_name("snakemake")), "--cores", "1", "results/numbers/tiny.json"]
     subprocess.run(snakemake, cwd=project.root, check=True, timeout=600)
     assert not sprung.exists()
 
