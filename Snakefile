@@ -1,6 +1,10 @@
 # The workflow: its configuration, its rules, and the targets of a complete run.
 from snakemake.utils import min_version
 
+from iopatterns.base import isolation
+
+isolation.ignore_user_modules()
+
 from iopatterns.workflow import entry, hosts, run_start
 
 min_version("9.0")

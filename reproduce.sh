@@ -3,6 +3,7 @@
 # installs missing Debian packages (envs/apt.txt), and Python packages into .venv (hash-locked: envs/requirements.txt).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+unset PYTHONPATH PYTHONHOME # modules of the user must not hide those of Python and of the locked packages
 PATH=${PATH//"$PWD/.venv/bin:"/} # an active .venv must not be used to make .venv
 
 usage() {
@@ -50,6 +51,7 @@ present() { # return whether the program or file for which a Debian package is n
     slurm-wlm) command -v slurmd && command -v slurmctld && command -v sbatch ;;
     munge) command -v munged ;;
     smartmontools) command -v smartctl ;;
+    user-mode-linux) command -v linux.uml ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }

@@ -15,6 +15,9 @@ from twins import TWIN, json_of
 
 KERNEL = ROOT / ".linux/linux"
 needs_kernel = pytest.mark.skipif(not KERNEL.exists(), reason="no kernel for `twin linux`: ./reproduce.sh linux")
+needs_debian_kernel = pytest.mark.skipif(
+    not Path("/usr/bin/linux.uml").exists(), reason="linux.uml is not installed (apt-get install user-mode-linux)"
+)
 # a small drive, on which creating a file system is fast
 SMALL = ("--set", "capacity.size=4GiB")
 FIO = ("fio", "--name=job", "--bs=4k", "--randrepeat=0", "--randseed=7", "--eta=never", "--output-format=json")

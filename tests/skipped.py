@@ -24,6 +24,7 @@ PACKAGES = {
     "munged": "munge",
     "chromium": "chromium",
     "strace": "strace",
+    "linux.uml": "user-mode-linux",
 }
 
 

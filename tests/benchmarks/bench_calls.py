@@ -60,7 +60,8 @@ def main() -> None:
     (_, memory, _), (seconds, more, calls) = taken
     print(
         f"text of strace: {count * LONGER} lines, {size / MIB:.0f} MiB, {calls:.0f} calls, {seconds:.1f} processor"
-        f" seconds; at most {more / 1024:.0f} MiB of memory, {memory / 1024:.0f} MiB for a quarter of the trace",
+        f" seconds; at most {more / 1024:.0f} MiB of memory, {more / memory:.2f} times the"
+        f" {memory / 1024:.0f} MiB for a quarter of the trace",
         flush=True,
     )
 

@@ -109,7 +109,8 @@ def report(name: str, count: int, traces: list[Path], outputs: list[Path]) -> No
     (_, memory), (seconds, more) = (convert(*each) for each in zip(traces, outputs, strict=True))
     print(
         f"{name}: {count * LONGER} requests, {traces[1].stat().st_size / MIB:.0f} MiB, {seconds:.1f} processor seconds;"
-        f" at most {more / MIB:.0f} MiB of memory, {memory / MIB:.0f} MiB for a quarter of the trace",
+        f" at most {more / MIB:.0f} MiB of memory, {more / memory:.2f} times the"
+        f" {memory / MIB:.0f} MiB for a quarter of the trace",
         flush=True,
     )
 

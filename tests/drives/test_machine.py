@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from loops import run, undone
 
 from iopatterns.measuring import machine
 
@@ -39,3 +40,14 @@ def test_the_disk_under_a_folder_is_larger_than_its_file_system(disk_folder: Pat
 
 def test_all_facts_are_none_without_a_disk() -> None:
     assert set(machine.disk_facts_under(Path("/proc")).values()) == {None}
+
+
+def test_mount_points_may_contain_any_white_space(tmp_path: Path) -> None:
+    point = tmp_path / "a\x0bb c\x85d\u2028e\tf\ng"
+    point.mkdir()
+    try:
+        run("mount", "-t", "tmpfs", "none", point)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no tmpfs can be mounted here: {error.stderr}")
+    with undone("umount", point):
+        assert [mount.type for mount in machine.mounts() if mount.point == point] == ["tmpfs"]

@@ -8,13 +8,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import patience
 import pytest
-from linux_kernel import FIO, SMALL, fio, let_others_in, linux, needs_kernel, rows, shell
+from linux_kernel import FIO, SMALL, fio, let_others_in, linux, needs_debian_kernel, needs_kernel, rows, shell
 from support import busy_processors
 from twins import TWIN, command, json_of
 
@@ -239,10 +241,6 @@ def test_another_seed_gives_another_file_system(tmp_path: Path) -> None:
     assert len(uuids) == 2
 
 
-def leftovers() -> set[Path]:
-    return {path for folder in ("/dev/shm", "/tmp", "/var/tmp") for path in Path(folder).glob("twin-linux-*")}
-
-
 @pytest.mark.parametrize("script", ["while :; do :; done", "while :; do date > /dev/null; done"])
 def test_a_spinning_program_ends_at_the_wall_limit(script: str) -> None:
     # the guest must start within the limit, also on a busy machine
@@ -253,22 +251,60 @@ def test_a_spinning_program_ends_at_the_wall_limit(script: str) -> None:
     assert done.stdout == "before\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("whom", ["command line", "machine", "kernel"])
-def test_nothing_is_left_behind(number: signal.Signals, whom: str, tmp_path: Path) -> None:
-    before = leftovers()
-    argv = [*TWIN, "linux", *SMALL, "px05smb040", "--", "sh", "-c", "echo begun; while :; do :; done"]
+@contextmanager
+def endless(*options: str) -> Iterator[tuple[subprocess.Popen[str], int, dict[int, str]]]:
+    """Run a program that never ends; yield the command, the machine, and all processes of the machine by number."""
+    argv = [*TWIN, "linux", *SMALL, *options, "px05smb040", "--", "sh", "-c", "echo begun; while :; do :; done"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         machine = children_of(process.pid)[0]
-        kernel = next(pid for pid in children_of(machine) if "mem=" in command_of(pid))
-        group = children_of(kernel)
-        os.kill({"command line": process.pid, "machine": machine, "kernel": kernel}[whom], number)
+        yield process, machine, {pid: command_of(pid) for pid in descendants_of(machine)}
         process.stdout.read()
-    assert group
-    patience.wait_for(lambda: not [pid for pid in (machine, kernel, *group) if alive(pid)], 10)
-    patience.wait_for(lambda: leftovers() <= before, 10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("whom", ["command line", "machine", "kernel"])
+def test_nothing_is_left_behind(number: signal.Signals, whom: str) -> None:
+    with endless() as (process, machine, others):
+        folder = folder_of(others)
+        kernel = next(pid for pid, command in others.items() if "mem=" in command)
+        assert children_of(kernel)
+        os.kill({"command line": process.pid, "machine": machine, "kernel": kernel}[whom], number)
+    patience.wait_for(lambda: not [pid for pid in (machine, *others) if alive(pid)], 10)
+    patience.wait_for(lambda: not folder.exists(), 10)
+
+
+@pytest.mark.parametrize("options", [(), pytest.param(("--real-time",), marks=needs_debian_kernel)], ids=" ".join)
+def test_the_guest_ends_with_machine_and_keeper_and_the_next_run_removes_the_folder(options: tuple[str, ...]) -> None:
+    with endless(*options) as (_, machine, others):
+        folder = folder_of(others)
+        keeper = next(pid for pid, command in others.items() if "mem=" not in command)
+        os.kill(keeper, signal.SIGKILL)
+        os.kill(machine, signal.SIGKILL)
+    patience.wait_for(lambda: not [pid for pid in (machine, *others) if alive(pid)], 10)
+    assert linux("--", "true").returncode == 0
+    assert not folder.exists()
+
+
+def test_a_run_keeps_the_folders_of_other_runs() -> None:
+    with endless() as (process, _, others):
+        folder = folder_of(others)
+        assert linux("--", "true").returncode == 0
+        assert folder.exists()
+        process.terminate()
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+@needs_debian_kernel
+def test_debians_kernel_has_the_schedulers_of_all_models() -> None:
+    shown = shell("cat /sys/block/vda/queue/scheduler", "--real-time", model="c400").stdout
+    assert "[bfq]" in shown
+
+
+def folder_of(others: dict[int, str]) -> Path:
+    """Return the folder of a run: the working directory of its kernel."""
+    return next(Path(f"/proc/{pid}/cwd").readlink() for pid, command in others.items() if "mem=" in command)
 
 
 def alive(pid: int) -> bool:
@@ -280,6 +316,11 @@ def alive(pid: int) -> bool:
 
 def children_of(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def descendants_of(pid: int) -> list[int]:
+    children = children_of(pid)
+    return children + [each for child in children for each in descendants_of(child)]
 
 
 def command_of(pid: int) -> str:

@@ -5,8 +5,10 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet
 import pytest
@@ -341,3 +343,27 @@ def test_a_long_trace_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None
     pieces = list(traces.read_pieces(BLKPARSE))
     assert [len(piece) for piece in pieces] == [2, 2, 2]
     assert [piece["arrival_ns"].iloc[0] for piece in pieces] == [0, 500000, 700000]
+
+
+# Runs in a process of its own; prints the largest size of Arrow's memory in bytes
+READ_IN_PIECES = """
+import sys
+from pathlib import Path
+import pyarrow
+from iopatterns.twin import traces
+for _ in traces.read_pieces(Path(sys.argv[1])): pass
+print(pyarrow.default_memory_pool().max_memory())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", [100_000, 10**9], ids=["many row groups", "one row group"])
+def test_memory_does_not_grow_with_the_length_of_a_parquet_file(group: int, tmp_path: Path) -> None:
+    def memory_bytes(count: int) -> int:
+        numbers = np.random.default_rng(1).integers(0, 2**40, count)  # do not compress
+        table = pd.DataFrame({"operation": "read", "offset_bytes": numbers, "size_bytes": numbers % 2**20})
+        table.to_parquet(tmp_path / "a.parquet", row_group_size=group)
+        command = [sys.executable, "-c", READ_IN_PIECES, str(tmp_path / "a.parquet")]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    assert memory_bytes(4_000_000) < 2 * memory_bytes(500_000)

@@ -146,10 +146,12 @@ def test_a_failing_cell_is_reported_in_one_line_and_leaves_its_traceback(project
 
 
 @pytest.mark.slow
-def test_a_cell_that_takes_too_long_is_an_error(project: Path) -> None:
-    path = notebook(project, "import time; time.sleep(60)")
-    with pytest.raises(NotebookError, match="not executed: A cell timed out"):
-        execute_notebook(path, project / "executed.ipynb", {"path": "x"}, timeout_s=1)
+def test_a_cell_that_takes_too_long_is_named(project: Path) -> None:
+    path = notebook(project, "# wait\nimport time; time.sleep(60)", "print('after')")
+    with pytest.raises(NotebookError) as caught:
+        execute_notebook(path, project / "executed.ipynb", {"path": "x"}, cell_limit_s=1)
+    assert str(caught.value).startswith(f"{path}: cell 3 (# wait) was stopped after 1 s, the limit for a cell.")
+    assert "notebook_time_limit in config/config.yaml" in str(caught.value)
 
 
 def test_the_project_is_found_from_its_root_and_from_below(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

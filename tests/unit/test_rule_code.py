@@ -67,7 +67,7 @@ def test_every_dependency_of_a_script_or_notebook_exists(file: Path) -> None:
     [
         ("measuring/cell.py", {"ablate_mechanism.py"}, False),
         ("measuring/steadiness.py", {"ablate_mechanism.py", "collect.py", "report.py"}, True),
-        ("raw/tuning_steps.py", {*ABLATION, *CAPTURE, "collect.py", "judge.py", "report.py"}, True),
+        ("raw/tuning_steps.py", {*ABLATION, *CAPTURE, "analyse.py", "collect.py", "judge.py", "report.py"}, True),
         ("judging/formulas.py", {*ABLATION, "judge.py"}, True),
         ("workflow/report.py", {"report.py"}, False),
     ],

@@ -18,8 +18,12 @@ _FIO_START = re.compile(r'\{\s*"fio version"\s*:')
 # C's printf writes floats that are not numbers as nan, -nan, inf, -inf, and on Windows as -nan(ind).
 _NOT_A_NUMBER = r"-?(?:nan(?:\([a-z]*\))?|inf(?:inity)?)"
 _NOT_A_NUMBER_HERE = re.compile(_NOT_A_NUMBER, re.I)
+# A string without a closing quotation mark extends to the end of the text. If it did not match, each quotation mark in
+# it would begin another search to the end, and the time would grow with the square of the length.
+_STRING = r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'
 # Also matches strings, so that a "nan" inside a string is not replaced.
-_STRING_OR_NOT_A_NUMBER = re.compile(rf'"(?:[^"\\]|\\.)*"|{_NOT_A_NUMBER}', re.I | re.S)
+_STRING_OR_NOT_A_NUMBER = re.compile(f"{_STRING}|{_NOT_A_NUMBER}", re.I | re.S)
+_STRING_OR_BRACE = re.compile(rf"{_STRING}|[{{}}]", re.S)
 
 # fio --client adds a job of this name with the sums over all servers (client.c, handle_ts).
 _ALL_CLIENTS = "All clients"
@@ -27,6 +31,24 @@ _NOT_FIOS = 'this JSON is not output of fio: there is no "fio version", "jobs" o
 
 # strict=False, because fio does not escape tabs and other control characters in strings
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
+
+
+class _WithoutLines(str):
+    """Text of which errors of the decoder have the position only.
+
+    A JSONDecodeError also has line and column, for which it reads the text from its beginning. If each brace of a text
+    caused such an error, the time would grow with the square of the length.
+    """
+
+    __slots__ = ()
+
+    def count(self, *_: object) -> int:
+        """Return 0 as the number of line breaks before the error."""
+        return 0
+
+    def rfind(self, *_: object) -> int:
+        """Return 0 as the position of the last line break before the error."""
+        return 0
 
 
 class FioParseError(ValueError):
@@ -122,7 +144,9 @@ def document_of_mapping(data: Mapping[str, Any], source: str) -> Document:
 def parse_documents(text: str, source: str) -> list[Document]:
     """Return all documents of fio in a text.
 
-    Other text, such as messages of fio, may be before, between and after the documents.
+    Other text, such as messages of fio, may be before, between and after the documents. The time grows with the length
+    of the text, whatever its content: of objects that begin within each other and are not documents, only the outermost
+    is decoded.
 
     Args:
         text: The output of fio.
@@ -141,23 +165,30 @@ def parse_documents(text: str, source: str) -> list[Document]:
     found: list[tuple[int, int, dict[str, Any]]] = []
     foreign: int | None = None
     first = len(text) - len(text.lstrip())
+    without_lines = _WithoutLines(text)
+    unclosed: set[int] = set()
     position = 0
     while (start := text.find("{", position)) >= 0:
+        position = start + 1
         opens_document = _FIO_START.match(text, start) is not None
+        if start in unclosed and not opens_document:
+            continue
+        # a text that begins with a brace is meant to be JSON, even without a document in it
+        is_meant = opens_document or (start == first and _FIO_START.search(text, start) is None)
         try:
-            value, end = _decode(text, start)
-        except (json.JSONDecodeError, RecursionError) as error:
-            # a text that begins with a brace is meant to be JSON, even without a document in it
-            opens_text = start == first and _FIO_START.search(text, start) is None
-            if opens_document or opens_text:
+            value, end = _decode_repaired(text, start) if is_meant else _DECODER.raw_decode(without_lines, start)
+        except RecursionError as error:
+            raise _decoding_error(text, source, error, len(found)) from None
+        except json.JSONDecodeError as error:
+            if is_meant:
                 raise _decoding_error(text, source, error, len(found)) from None
-            position = start + 1
+            unclosed.update(_unclosed_braces(text, position, error.pos))
             continue
         if opens_document or "jobs" in value or "client_stats" in value:
             found.append((start, end, value))
-        elif _FIO_START.search(text, start, end):
-            # a brace in the preamble, or a larger JSON object that contains the result of fio
-            end = start + 1
+        elif within := _FIO_START.search(text, start, end):
+            # a larger JSON object that contains the result of fio
+            end = within.start()
         elif foreign is None and value:
             foreign = start
         position = end
@@ -176,8 +207,28 @@ def parse_documents(text: str, source: str) -> list[Document]:
     return documents
 
 
-def _decode(text: str, start: int) -> tuple[dict[str, Any], int]:
-    """Decode the JSON object that begins at a position in a text.
+def _unclosed_braces(text: str, start: int, end: int) -> list[int]:
+    """Return the positions of the opening braces that have no closing brace.
+
+    A decoder that fails at a position also fails there if it starts at one of these braces.
+
+    Args:
+        text: The text.
+        start: Where to begin, outside of strings.
+        end: Where to end.
+    """
+    braces: list[int] = []
+    if text.find("{", start, end) >= 0:
+        for token in _STRING_OR_BRACE.finditer(text, start, end):
+            if token[0] == "{":
+                braces.append(token.start())
+            elif token[0] == "}" and braces:
+                braces.pop()
+    return braces
+
+
+def _decode_repaired(text: str, start: int) -> tuple[dict[str, Any], int]:
+    """Decode the JSON object of fio that begins at a position in a text.
 
     Bare numbers such as ``nan`` and ``-inf``, which JSON does not allow, are decoded as None.
 

@@ -155,6 +155,27 @@ def require_room(folder: Path) -> None:
         ) from None
 
 
+@contextlib.contextmanager
+def full_disk_reported(folder: Path) -> Iterator[None]:
+    """Raise NoRoomError if code in this context fails to write because a file system is full.
+
+    An OSError of any library is an occasion to check the file system, because not every library passes on the number of
+    the error. The partial file must still exist: it occupies the space that is missing.
+
+    Args:
+        folder: The folder into which the code writes. It need not exist.
+
+    Raises:
+        NoRoomError: The code failed with an OSError, and the file system is full or cannot be written to.
+    """
+    try:
+        yield
+    except OSError as error:
+        if not isinstance(error, (NotADirectoryError, FileExistsError)):
+            require_room(folder)
+        raise
+
+
 def partial_path(path: Path) -> Path:
     """Return the path of the temporary file for a file that is being written.
 
@@ -193,13 +214,17 @@ def write_atomically(path: Path, fill: Callable[[Path], object]) -> None:
     Args:
         path: The file. Missing parent folders are created.
         fill: A function that gets the path of the temporary file, and writes the content to it.
+
+    Raises:
+        NoRoomError: The file system is full or cannot be written to.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = partial_path(path)
     temporary.unlink(missing_ok=True)  # a symbolic link would be followed
     try:
-        fill(temporary)
-        commit_file(temporary, path)
+        with full_disk_reported(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fill(temporary)
+            commit_file(temporary, path)
     except OSError as error:
         error.filename = error.filename or str(path)  # a failed write has no file name
         raise

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from iopatterns.base import messages
+from iopatterns.base import messages, reading_progress
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable as printable  # noqa: PLC0414 - exported
 
@@ -97,7 +97,10 @@ class InputFile:
         characters is a fault, and is not yielded.
         """
         most = self.MOST_LINE
-        with self.path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+        with (
+            self.path.open(encoding="utf-8", errors="replace", newline="\n") as file,
+            reading_progress.watched(file),
+        ):
             number = 0
             while line := file.readline(most):
                 number += 1

@@ -1,12 +1,44 @@
-"""Writing of Parquet files, table by table, so that memory stays small."""
+"""Writing and reading of Parquet files, table by table, so that memory stays small."""
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iopatterns.base import reading_progress
+
 if TYPE_CHECKING:
-    import pyarrow
+    import pyarrow.parquet
+
+_BUFFER_BYTES = 2**20
+
+
+def open_parquet(path: Path) -> "pyarrow.parquet.ParquetFile":
+    """Open a Parquet file, of which only small parts are then kept in memory.
+
+    With its defaults, pyarrow reads complete row groups, and keeps what it has read until the file is closed.
+    """
+    import pyarrow.parquet
+
+    return pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+
+
+def read_batches(
+    file: "pyarrow.parquet.ParquetFile", path: Path, columns: Sequence[str], rows: int
+) -> "Iterator[pyarrow.RecordBatch]":
+    """Yield the rows of a Parquet file in batches, and count them as the progress of reading the file.
+
+    Args:
+        file: The file, opened with `open_parquet`.
+        path: The path of the file.
+        columns: The columns to read.
+        rows: The number of rows of a batch; the last batch may have fewer.
+    """
+    size_bytes, row_count, read_rows = path.stat().st_size, max(1, file.metadata.num_rows), 0
+    with reading_progress.watched_position(lambda: size_bytes * read_rows / row_count, size_bytes):
+        for batch in file.iter_batches(batch_size=rows, columns=list(columns)):
+            yield batch
+            read_rows += len(batch)
 
 
 def write_tables(

@@ -93,6 +93,7 @@ def make_environment_uniform() -> None:
 
     - The time zone becomes UTC, and the locale C.
     - Variables that change the behaviour of Python or matplotlib, such as PYTHONPATH, are removed.
+    - Jobs, which are started with ``python -m``, do not import modules from the working directory (PYTHONSAFEPATH).
     - The folder of the running Python becomes the first in PATH. Jobs of a workflow therefore find the commands of this
       package, even if its virtual environment is not activated.
     """
@@ -100,4 +101,5 @@ def make_environment_uniform() -> None:
     for name in os.environ.keys() - uniform.keys():
         del os.environ[name]
     os.environ.update(uniform)
+    os.environ["PYTHONSAFEPATH"] = "1"
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from iopatterns.base import subprocess_env
+from iopatterns.base import parquet, subprocess_env
 from iopatterns.base.input_file import printable
 from iopatterns.calls.form import CALL_COLUMNS, CALL_TYPE, PIECE_CALLS, CallTraceFile
 
@@ -37,7 +37,8 @@ def read_dxt(source: CallTraceFile) -> Iterator[pd.DataFrame]:
 
     The tables have the columns of `Trace.pieces`, and are in order of time. The number of a process is its MPI rank.
     DXT records the offset and the size of each access, but neither opens nor the names of calls. So each read is
-    reported as pread64, and each write as pwrite64. The complete log is read into memory.
+    reported as pread64, and each write as pwrite64. PyDarshan reads the complete log into the memory of the separate
+    process.
 
     Raises:
         CallsError: The log is damaged, or contains no DXT records.
@@ -45,7 +46,7 @@ def read_dxt(source: CallTraceFile) -> Iterator[pd.DataFrame]:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "segments.parquet"
         done = subprocess.run(
-            [sys.executable, "-m", __name__, str(source.path), str(output)],
+            [sys.executable, "-I", "-m", __name__, str(source.path), str(output)],
             env=subprocess_env.child_environment(),
             capture_output=True,
             text=True,
@@ -57,29 +58,50 @@ def read_dxt(source: CallTraceFile) -> Iterator[pd.DataFrame]:
         if done.returncode or error or not output.is_file():
             problem = error or (lines or ["the library of Darshan failed"])[-1]
             raise source.error(f"not readable as a log of Darshan: {printable(problem.removeprefix('Error: '))}")
-        segments = pd.read_parquet(output)
-    if segments.empty:
-        raise source.error(
-            "contains no DXT records, only counters. Record with DXT_ENABLE_IO_TRACE=1 in the environment, which traces"
-            " each access."
-        )
-    segments = segments.sort_values(["start_time", "process"], kind="stable", ignore_index=True)
+        yield from _tables(output, source)
+
+
+def _tables(converted: Path, source: CallTraceFile) -> Iterator[pd.DataFrame]:
+    """Yield the calls in a file that `_write_calls` has written as tables.
+
+    Args:
+        converted: The file.
+        source: The log, for messages.
+
+    Raises:
+        CallsError: The log contains no DXT records.
+    """
+    with parquet.open_parquet(converted) as file:
+        if not file.metadata.num_rows:
+            raise source.error(
+                "contains no DXT records, only counters. Record with DXT_ENABLE_IO_TRACE=1 in the environment, which"
+                " traces each access."
+            )
+        for batch in parquet.read_batches(file, converted, CALL_COLUMNS, PIECE_CALLS):
+            piece = batch.to_pandas()
+            yield piece.assign(call=piece["call"].astype(CALL_TYPE), file=piece["file"].astype(object))
+
+
+def _write_calls(log: str, output: str) -> None:
+    """Write all reads and writes in a log of Darshan to a Parquet file, in order of time.
+
+    Only the separate process of this module calls this function. The columns are those of `Trace.pieces`.
+
+    Args:
+        log: The log.
+        output: The Parquet file.
+    """
+    segments = _segments(log).sort_values(["start_time", "process"], kind="stable", ignore_index=True)
     time_ns = (segments["start_time"] * 1e9).round().astype(np.int64)
     duration_ns = ((segments["end_time"] - segments["start_time"]) * 1e9).round().astype(np.int64)
     calls = segments.assign(
-        time_ns=time_ns - time_ns.iloc[0],
-        duration_ns=duration_ns.clip(lower=0),
-        call=segments["call"].astype(CALL_TYPE),
-        file=segments["file"].astype(object),
-    ).rename(columns={"offset": "offset_bytes", "length": "size_bytes"})[list(CALL_COLUMNS)]
-    for start in range(0, len(calls), PIECE_CALLS):
-        yield calls.iloc[start : start + PIECE_CALLS].reset_index(drop=True)
+        time_ns=time_ns - (time_ns.iloc[0] if len(time_ns) else 0), duration_ns=duration_ns.clip(lower=0)
+    ).rename(columns={"offset": "offset_bytes", "length": "size_bytes"})
+    calls[list(CALL_COLUMNS)].to_parquet(output, index=False, row_group_size=PIECE_CALLS)
 
 
 def _segments(path: str) -> pd.DataFrame:
     """Return all reads and writes in a log of Darshan.
-
-    Only the separate process of this module calls this function.
 
     Args:
         path: The log.
@@ -104,4 +126,4 @@ def _segments(path: str) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    _segments(sys.argv[1]).to_parquet(sys.argv[2])
+    _write_calls(sys.argv[1], sys.argv[2])

@@ -10,7 +10,7 @@ import pandas as pd
 
 from iopatterns.base.input_file import printable
 from iopatterns.base.numeric_columns import checked_numbers
-from iopatterns.base.parquet import write_tables
+from iopatterns.base.parquet import open_parquet, read_batches, write_tables
 from iopatterns.calls.form import (
     CALL_COLUMNS,
     CALL_KINDS,
@@ -64,9 +64,7 @@ def read_calls(source: CallTraceFile) -> Iterator[pd.DataFrame]:
     Raises:
         CallsError: A column is missing, or a row is faulty and faulty rows are not skipped.
     """
-    import pyarrow.parquet
-
-    with pyarrow.parquet.ParquetFile(source.path) as file:
+    with open_parquet(source.path) as file:
         names = file.schema_arrow.names
         missing = [column for column in CALL_COLUMNS if column not in names]
         if missing:
@@ -74,7 +72,7 @@ def read_calls(source: CallTraceFile) -> Iterator[pd.DataFrame]:
                 f"no column '{missing[0]}'. Required: {', '.join(CALL_COLUMNS)}. The file has: {printable(names)}."
             )
         row = 0
-        for batch in file.iter_batches(batch_size=PIECE_CALLS, columns=list(CALL_COLUMNS)):
+        for batch in read_batches(file, source.path, CALL_COLUMNS, PIECE_CALLS):
             piece, faults = _convert_batch(batch)
             for at, problem in sorted(faults.items()):
                 source.fault(f"call {row + at}", problem)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from iopatterns.base.command_line import OVERWRITE_OPTION
 from iopatterns.commands.arguments import FILE_PATH, FOLDER_PATH
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from iopatterns.calls import Trace
 
 _TRACE_FILES = click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=FILE_PATH)
@@ -48,11 +51,17 @@ def _opened_trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["
         given: The values of the options that `_reading_options` adds.
     """
     from iopatterns import calls
-    from iopatterns.base import messages
+    from iopatterns.base import messages, reading_progress
 
     skipped = calls.SkippedLines() if given["skip_bad"] else None
     notes = calls.ReadingNotes(skipped)
-    yield calls.open_trace(paths, notes=notes, **{name: given[name] for name in ("name", "only", "adapter")})
+    trace = calls.open_trace(paths, notes=notes, **{name: given[name] for name in ("name", "only", "adapter")})
+
+    def read() -> Iterator["pd.DataFrame"]:
+        with reading_progress.shown():
+            yield from trace.read()
+
+    yield replace(trace, read=read)
     if skipped is not None:
         skipped.report()
     if notes.left_out:

@@ -18,6 +18,8 @@ from iopatterns.configuration.iologs import SyscallLog
 CONFIG_FILE = "config/config.yaml"
 STUDIES_FOLDER = "config/studies"
 DEFAULT_RESULTS = "results"
+# For a config.yaml of a version that had no such key
+DEFAULT_NOTEBOOK_TIME_LIMIT = "1 h"
 # Folders in `DEFAULT_RESULTS` that runs with the default results folder write, followed by folders of other commands
 _TAKEN_FOLDERS = frozenset({"figures", "logs", "measurements", "notebooks", "numbers", "tables", "traces", "twins"})
 _TAKEN_FOLDERS |= {"ablation", "bench", "calls", "compare", "site", "spread", "working"}
@@ -129,6 +131,7 @@ class Config:
         seed: The seed from which the seeds of all repetitions are derived.
         interval: The method of confidence intervals: ``t`` (Student's t) or ``bca`` (bootstrap).
         confidence: The confidence level, such as 0.95.
+        notebook_limit_s: How long one cell of a notebook may run.
         average_over_origins: Whether repetitions of a cell that different versions of fio, simulators or hosts made are
             averaged.
         results: The results folder, relative to ``root``.
@@ -155,6 +158,7 @@ class Config:
     seed: int
     interval: str
     confidence: float
+    notebook_limit_s: int
     results: str = DEFAULT_RESULTS
     average_over_origins: bool = False
     traces: Mapping[str, SyscallLog] = field(default_factory=dict)
@@ -221,6 +225,7 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
         seed=main["seed"],
         interval=main["interval"],
         confidence=main["confidence"],
+        notebook_limit_s=_milliseconds(main, "notebook_time_limit", at_least=1000) // 1000,
         results=_results(main["results"]),
         average_over_origins=main.get("average_over_origins") in {True, "true"},
         traces=_traces(root, main["traces"]),
@@ -238,7 +243,7 @@ def _config_yaml(root: Path, overrides: Mapping[str, Any] | None = None) -> dict
     if isinstance(main, dict) and overrides:
         main = {**main, **overrides}
     require_valid(CONFIG_FILE, main, schemas.load_schema(root, "config"))
-    return main
+    return {"notebook_time_limit": DEFAULT_NOTEBOOK_TIME_LIMIT, **main}
 
 
 def replayed_traces(conf: Config) -> dict[str, set[str]]:

@@ -88,11 +88,12 @@ def measure_cell(root: Path, specification: Specification, raw_files: Sequence[P
         NoRoomError: The file system of the raw files is full.
         RestoreError: A setting of the drive could not be restored.
     """
-    try:
-        return _measure_missing(root, specification, raw_files)
-    except (OSError, fio.FioError):
-        files.require_room(raw_files[0].parent)  # a full file system explains all other errors
-        raise
+    with files.full_disk_reported(raw_files[0].parent):
+        try:
+            return _measure_missing(root, specification, raw_files)
+        except fio.FioError:
+            files.require_room(raw_files[0].parent)  # a full file system explains all other errors
+            raise
 
 
 def _measure_missing(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:

@@ -57,6 +57,7 @@ _MAX_QUEUE_DEPTH = 128  # the ring has 256 entries, and a request needs up to tw
 _DEBIAN_KERNEL = Path("/usr/bin/linux.uml")
 _DEBIAN_MODULES = Path("/usr/lib/uml/modules")
 _DRIVE_MODULE = "*/kernel/drivers/block/virtio_blk.ko"
+_SCHEDULER_MODULES = "*/kernel/block/{scheduler}.ko"  # of schedulers that are not part of the kernel image
 # Value of a key of the plan; each entry of a list becomes a record of its own
 _PlanValue = str | int | Path | list[str]
 _KERNEL = Path(__file__).resolve().parents[3] / ".linux" / "linux"
@@ -229,7 +230,6 @@ def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str
     words = _guest_command(command)
     folder = options.state or Path(state.default_state_folder(str(loaded.path)))
     state.claim_state_folder(str(folder))
-    modules = sorted(map(str, _DEBIAN_MODULES.glob(_DRIVE_MODULE)))
     is_root = os.geteuid() == 0
     user, group = (_NOBODY, _NOBODY) if is_root else (os.geteuid(), os.getegid())
     return {
@@ -257,7 +257,7 @@ def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str
         "guest.drop_caches": int(options.drop_caches),
         "guest.dirty_bytes": int(_DIRTY_SHARE * options.memory_bytes),
         "guest.dirty_background_bytes": int(_DIRTY_BACKGROUND_SHARE * options.memory_bytes),
-        "guest.module": modules if options.real_time and kernel == _DEBIAN_KERNEL else [],
+        "guest.module": _modules(loaded, options) if kernel == _DEBIAN_KERNEL else [],
         "guest.setting": _queue_settings(loaded, options),
         "guest.mkfs": _mkfs(options),
         "guest.environment": [f"{name}={value}" for name, value in _environment(options).items()],
@@ -404,6 +404,17 @@ def _mkfs_drive(options: LinuxOptions) -> list[str]:
     return [GUEST_DRIVE, str(size_bytes // _SECTOR_BYTES) if options.file_system == "f2fs" else f"{size_bytes >> 10}k"]
 
 
+def _scheduler(model: models.Model, options: LinuxOptions) -> str:
+    """Return the I/O scheduler of the guest."""
+    return options.scheduler or schedulers.modern_equivalent(str(model.values["host.scheduler"]))
+
+
+def _modules(model: models.Model, options: LinuxOptions) -> list[str]:
+    """Return the modules of Debian's kernel that the guest loads: for the drive, and for its I/O scheduler."""
+    patterns = (_DRIVE_MODULE, _SCHEDULER_MODULES.format(scheduler=_scheduler(model, options)))
+    return sorted(str(path) for pattern in patterns for path in _DEBIAN_MODULES.glob(pattern))
+
+
 def _queue_settings(model: models.Model, options: LinuxOptions) -> list[str]:
     """Return the settings for /sys/block/vda/queue in the guest, as ``name=value``.
 
@@ -414,7 +425,7 @@ def _queue_settings(model: models.Model, options: LinuxOptions) -> list[str]:
         model: The model of the drive.
         options: Options of `twin linux`.
     """
-    scheduler = options.scheduler or schedulers.modern_equivalent(str(model.values["host.scheduler"]))
+    scheduler = _scheduler(model, options)
     settings = [f"scheduler={scheduler}", f"rotational={int(model.kind == 'hard_disk')}"]
     if scheduler != "none":
         settings.append(f"nr_requests={min(int(model.number('host.nr_requests')), _MAX_NR_REQUESTS)}")

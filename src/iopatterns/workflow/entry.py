@@ -1,11 +1,12 @@
 """Functions that the Snakefile calls first: check the project, and load its cells."""
 
 import contextlib
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from iopatterns.base import messages
+from iopatterns.base import isolation, messages
 from iopatterns.base.checksum_cache import ChecksumCache
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.yaml_schema import ConfigError
@@ -45,10 +46,16 @@ def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> tuple[planned_
         overrides: Values that replace keys of config/config.yaml.
 
     Raises:
-        ConfigError: Snakemake cannot run in the folder, or the configuration is invalid.
+        ConfigError: Snakemake cannot run in the folder, a file of the user hides a module of Python, or the
+            configuration is invalid.
     """
     root = Path(workflow.basedir)
     check_folder(root)
+    for name, file in isolation.hiding_files().items():
+        raise ConfigError(
+            f"{messages.printable(file)} was imported in place of Python's module '{name}'. Rename the file, or unset"
+            " PYTHONPATH, and start `snakemake` again."
+        )
     cache = ChecksumCache(root / provenance.CACHE_FILE) if workflow.is_main_process else None
     cells = planned_cells.load_cells(root, overrides, cache)
     drive_resources.check_independence(cells.config)
@@ -59,7 +66,14 @@ def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> tuple[planned_
     for handler in workflow.logger_manager.get_log_handlers():
         if isinstance(handler, RunLog):
             handler.cells, handler.changed = cells, changed
+    for log in workflow.logger_manager.logfile_handlers:
+        # on a full disk, the run reports the error itself; Python would print a traceback for each line of the log
+        log.handleError = _ignore
     return cells, changed
+
+
+def _ignore(record: logging.LogRecord) -> None:
+    """Ignore that a record was not written to a log file."""
 
 
 def check_folder(root: Path) -> None:

@@ -19,15 +19,18 @@ from typing import Any, NamedTuple, get_origin
 
 import msgspec
 
-from iopatterns.base import files
+from iopatterns.base import files, units
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.yaml_schema import did_you_mean
+from iopatterns.configuration import config
 from iopatterns.configuration.study_files import GRID
 
 _INJECTED = "# Parameters\n"  # the first line of the cell that papermill inserts after the parameters cell
 KERNEL_NAME = "python3"  # the name in the metadata of notebooks; the kernel is always this interpreter
 # Prefixes of environment variables that configure a user's own Python and Jupyter; they must not change results
 _OWN_SETTINGS = ("IPYTHON", "JUPYTER", "PYTHON")
+# Long enough for any notebook: the limit only ends cells that would never end
+_CELL_LIMIT_S = units.parse_duration_us(config.DEFAULT_NOTEBOOK_TIME_LIMIT) // 10**6
 _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 
 
@@ -152,7 +155,7 @@ def execute_notebook(
     executed: Path | str,
     parameters: Mapping[str, Any] | None = None,
     *,
-    timeout_s: int | None = None,
+    cell_limit_s: int = _CELL_LIMIT_S,
 ) -> Path:
     """Execute a notebook, and write a copy with the outputs of its cells.
 
@@ -164,14 +167,15 @@ def execute_notebook(
         notebook: The notebook.
         executed: The copy to write.
         parameters: Values of the notebook's parameters. Other parameters have their default values.
-        timeout_s: The time limit of each cell in seconds; None for no limit.
+        cell_limit_s: How long each cell may run, in seconds.
 
     Returns:
         The path of the copy.
 
     Raises:
-        NotebookError: A parameter is unknown, missing or of another type, or a cell fails. Parameters are checked
-            before the kernel starts.
+        NotebookError: A parameter is unknown, missing or of another type, or a cell fails or runs for too long.
+            Parameters are checked before the kernel starts.
+        NoRoomError: The disk with temporary files or the copy is full.
     """
     notebook, executed = Path(notebook), Path(executed)
     node = _read(notebook)
@@ -181,7 +185,7 @@ def execute_notebook(
         copy = Path(folder) / "executed.ipynb"
         (Path(folder) / "ipython").mkdir()
         try:
-            _run(node, copy, values, notebook=notebook, root=root, timeout_s=timeout_s)
+            _run(node, copy, values, notebook=notebook, root=root, limit_s=cell_limit_s)
         finally:
             if copy.is_file():
                 _write_reproducible(copy, executed)
@@ -334,9 +338,10 @@ def _converted(value: Any, wanted: Any, where: str) -> Any:
         ) from None
 
 
-def _run(node: Any, copy: Path, values: dict[str, Any], *, notebook: Path, root: Path, timeout_s: int | None) -> None:
+def _run(node: Any, copy: Path, values: dict[str, Any], *, notebook: Path, root: Path, limit_s: int) -> None:
     # importing papermill takes two seconds, which a wrong parameter should not wait for
     import papermill
+    from nbclient.exceptions import CellTimeoutError
     from papermill.exceptions import PapermillExecutionError
 
     # papermill logs a parameter without a default as unknown
@@ -351,16 +356,46 @@ def _run(node: Any, copy: Path, values: dict[str, Any], *, notebook: Path, root:
             cwd=root,
             progress_bar=False,
             record_timing=False,
-            execution_timeout=timeout_s,
+            execution_timeout=limit_s,
             kernel_manager_class=_kernel_manager(copy.parent),
             extra_arguments=[f"--ipython-dir={copy.parent / 'ipython'}", "--log-level=ERROR"],
         )
     except PapermillExecutionError as error:
-        first = next((line for line in error.source.splitlines() if line.strip()), "")
         what = f"{error.ename}: {error.evalue}".strip().splitlines()[0]
-        raise NotebookError(f"{notebook}: cell {error.exec_count} ({first.strip()}) failed: {what}") from None
-    except Exception as error:  # such as a kernel that does not start or dies, or a cell that exceeds its time limit
+        raise NotebookError(f"{notebook}: {_cell_name(error.exec_count, error.source)} failed: {what}") from None
+    except CellTimeoutError:
+        raise NotebookError(
+            f"{notebook}: {_last_cell(copy)} was stopped after {units.format_duration(limit_s)}, the limit for a cell."
+            " If it only computes for long, raise notebook_time_limit in config/config.yaml"
+        ) from None
+    except Exception as error:  # such as a kernel that does not start or dies
+        files.require_room(copy.parent)
         raise NotebookError(f"{notebook}: not executed: {_first_line(error)}") from error
+
+
+def _cell_name(number: int, source: str) -> str:
+    """Return how messages name a cell, such as ``cell 3 (import numpy)``.
+
+    Args:
+        number: The execution count of the cell.
+        source: The code of the cell.
+    """
+    first = next((line for line in source.splitlines() if line.strip()), "")
+    return f"cell {number} ({first.strip()})"
+
+
+def _last_cell(copy: Path) -> str:
+    """Return the name of the last cell that papermill started.
+
+    Args:
+        copy: The notebook as papermill wrote it.
+    """
+    started = [
+        cell
+        for cell in _read(copy).cells
+        if cell.cell_type == "code" and cell.metadata.get("papermill", {}).get("start_time")
+    ]
+    return _cell_name(len(started), started[-1].source)
 
 
 def _kernel_manager(folder: Path) -> type:

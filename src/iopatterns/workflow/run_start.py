@@ -4,7 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from iopatterns.base import messages, subprocess_env, units, yaml_schema
+from iopatterns.base import files, messages, subprocess_env, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import kinds
 from iopatterns.measuring import health, progress
@@ -33,7 +33,9 @@ def begin_run(cells: Cells, cluster: hosts.SlurmSubmission | None = None) -> Non
         RunLockError: Another process runs the workflow in this folder.
         ConfigError: The raw folder cannot be written, or a drive belongs to another host.
         ClusterError: A host lacks something that jobs need.
+        NoRoomError: The disk of the project is full.
     """
+    files.require_room(cells.root)
     lock_raw_folder(cells.root / RAW_FOLDER)  # never closed, because closing would release the lock
     subprocess_env.make_environment_uniform()
     forecasts = [each for each in forecast.drive_forecasts(cells) if each.repetitions]

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -35,9 +36,13 @@ std::atomic<int> ended_by = 0;
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
 
-// Returns the folder for the file with the guest's memory: /dev/shm if it has room, else a folder on disk.
+// Folders for the workplace in order of preference: the guest's memory is a file in it.
+constexpr const char* kPlaces[] = {"/dev/shm", "/tmp", "/var/tmp"};
+constexpr const char* kPrefix = "twin-linux-";
+
+// Returns the first folder that has room for the guest's memory.
 std::string place_for(std::int64_t memory_bytes) {
-  for (const char* folder : {"/dev/shm", "/tmp", "/var/tmp"}) {
+  for (const char* folder : kPlaces) {
     struct statvfs room = {};
     if (access(folder, W_OK | X_OK) != 0 || statvfs(folder, &room) != 0 || (room.f_flag & ST_NOEXEC) != 0) continue;
     const std::uint64_t free_bytes = std::uint64_t{room.f_bavail} * room.f_frsize;
@@ -47,9 +52,47 @@ std::string place_for(std::int64_t memory_bytes) {
                            " MiB in /dev/shm, /tmp or /var/tmp. Choose a smaller --memory");
 }
 
-void remove(const std::string& folder) {
+void remove_folder(const std::string& folder) {
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
+}
+
+// Opens a workplace without following links. Returns -1 if it belongs to neither this user nor the guest's user.
+int open_own(const std::string& folder, uid_t user) {
+  const int opened = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat state = {};
+  if (opened >= 0 && fstat(opened, &state) == 0 && (state.st_uid == geteuid() || state.st_uid == user)) return opened;
+  if (opened >= 0) close(opened);
+  return -1;
+}
+
+// Removes the workplaces of runs of which both the machine and the keeper were killed. These two processes lock their
+// workplace as long as one of them exists.
+void remove_abandoned(uid_t user) {
+  for (const char* place : kPlaces) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(place, ignored)) {
+      if (!entry.path().filename().string().starts_with(kPrefix)) continue;
+      const int opened = open_own(entry.path(), user);
+      if (opened < 0) continue;
+      if (flock(opened, LOCK_EX | LOCK_NB) == 0) remove_folder(entry.path());
+      close(opened);
+    }
+  }
+}
+
+// Creates a workplace and locks it. Returns its path, and in `lock` the descriptor that holds the lock.
+std::string create_locked(const std::string& place, int& lock) {
+  for (;;) {
+    std::string folder = place + "/" + kPrefix + "XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr) fail(folder);
+    lock = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock < 0 && errno != ENOENT) fail(folder);
+    if (lock >= 0 && flock(lock, LOCK_EX) != 0) fail(folder);
+    // before the lock was taken, another run may have removed the folder as abandoned
+    if (lock >= 0 && std::filesystem::exists(folder)) return folder;
+    if (lock >= 0) close(lock);
+  }
 }
 
 // Runs the keeper; never returns. The other end of `life` is closed when the process that serves the guest has ended.
@@ -64,7 +107,7 @@ void remove(const std::string& folder) {
     break;
   }
   if (group > 0) kill(-group, SIGKILL);
-  remove(folder);
+  remove_folder(folder);
   _exit(0);
 }
 
@@ -124,11 +167,12 @@ void on_child(int) {
 }  // namespace
 
 Workplace::Workplace(const Plan& plan) {
-  std::string pattern = place_for(plan.memory_bytes) + "/twin-linux-XXXXXX";
+  const auto user = static_cast<uid_t>(plan.user);
+  const auto group = static_cast<gid_t>(plan.group);
+  remove_abandoned(user);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail("pipe");
-  if (mkdtemp(pattern.data()) == nullptr) fail(pattern);
-  folder_ = pattern;
+  folder_ = create_locked(place_for(plan.memory_bytes), lock_);
   keeper_ = fork();
   if (keeper_ == 0) {
     close(ends[1]);
@@ -137,8 +181,6 @@ Workplace::Workplace(const Plan& plan) {
   close(ends[0]);
   life_ = ends[1];
   if (keeper_ < 0) fail("fork");
-  const auto user = static_cast<uid_t>(plan.user);
-  const auto group = static_cast<gid_t>(plan.group);
   if (geteuid() == 0 && chown(folder_.c_str(), user, group) != 0) fail(folder_);
 }
 
@@ -147,7 +189,8 @@ Workplace::~Workplace() {
   int status = -1;
   while (waitpid(keeper_, &status, 0) < 0 && errno == EINTR) {
   }
-  if (status != 0) remove(folder_);  // the keeper was killed
+  if (status != 0) remove_folder(folder_);  // the keeper was killed
+  close(lock_);
 }
 
 void Workplace::guard(pid_t group) const {

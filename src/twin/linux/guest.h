@@ -13,10 +13,11 @@ namespace twin {
 // The folder of a run in the host's file system, and a keeper process that removes it.
 //
 // The keeper waits until this process ends, for any reason, SIGKILL included. Then it ends the guest and removes the
+// folder. If the keeper is killed too, the guest ends all the same, and the next workplace of the same user removes the
 // folder.
 class Workplace {
  public:
-  // Creates a folder owned by the plan's user. Throws std::runtime_error.
+  // Removes abandoned folders, and creates a folder owned by the plan's user. Throws std::runtime_error.
   explicit Workplace(const Plan& plan);
   // Ends the guest and removes the folder.
   ~Workplace();
@@ -33,6 +34,7 @@ class Workplace {
   std::string folder_;
   pid_t keeper_ = -1;
   int life_ = -1;  // closed when this process ends
+  int lock_ = -1;  // locks the folder while this process or the keeper exists
 };
 
 // Starts the kernel in a new process group and returns the number of the group. Its processes may read the host's

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,41 @@ def test_an_unknown_name_in_the_package_is_an_attribute_error() -> None:
 
     with pytest.raises(AttributeError, match="no attribute 'tables_of_contents'"):
         fio_parser_json.tables_of_contents  # noqa: B018
+
+
+# Text by a count: shapes for which a parser may begin again at each character. All are refused.
+ENDLESS = {
+    "escaped quotes in an unterminated string": lambda count: '{"fio version": nan, "x": "' + r"\"" * count,
+    "an unterminated string that ends in a backslash": lambda count: (
+        '{"fio version": nan, "x": "' + r"\"" * count + "\\"
+    ),
+    "quotes between messages": lambda count: "note " + '{"a": "' * count,
+    "nested objects": lambda count: "note " + '{"a": ' * min(count, 400) + "[" + "{}, " * count,
+    "nested objects in strings": lambda count: (
+        'note {"a": ["' + ':[{","' * min(count, 300) + ":0,".join(['"a"'] * count)
+    ),
+    "nested lists": lambda count: '{"a": ' + "[" * count,
+    "numbers that are none": lambda count: "note " + '{"a": nan, ' * count,
+    "objects of other programs": lambda count: "note " + '{"a": "b"} ' * count,
+    "braces": lambda count: "note " + "{" * count,
+    "blanks": lambda count: "note " + "{ " * count,
+    "a document in many objects": lambda count: (
+        '{"a": ' * min(count, 400) + '{"fio version": "fio-3.33"}, "b": [' + "0, " * count
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", ENDLESS)
+def test_the_time_grows_with_the_length_of_the_text(shape: str) -> None:
+    def processor_time_s(count: int) -> float:
+        text = ENDLESS[shape](count)
+        times = []
+        for _ in range(3):
+            began_s = time.process_time()
+            with pytest.raises(FioParseError):
+                parse_documents(text, "hostile.json")
+            times.append(time.process_time() - began_s)
+        return min(times)
+
+    # a quadratic parser needs 256 times as long
+    assert processor_time_s(16_000) < 64 * max(processor_time_s(1_000), 1e-4)

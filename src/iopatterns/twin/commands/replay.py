@@ -44,11 +44,13 @@ def command(
     that many requests outstanding (closed loop). TRACE has any form that `twin trace` reads. The command prints a
     summary and the counters of the drive as JSON.
     """
+    from iopatterns.base import reading_progress
     from iopatterns.twin import models, traces
     from iopatterns.twin.trace_replay import replay_to_files
 
     skipped = traces.SkippedLines() if skip_bad else None
     drive = models.load_model(model).overridden(settings)
-    summary, totals = replay_to_files(drive, trace, skipped=skipped, **options)
+    with reading_progress.shown():
+        summary, totals = replay_to_files(drive, trace, skipped=skipped, **options)
     skipped_count = {} if skipped is None else {"skipped": skipped.report()}
     click.echo(json.dumps({"summary": summary, **skipped_count, "counters": totals}, indent=2))

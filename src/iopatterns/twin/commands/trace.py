@@ -26,10 +26,12 @@ def command(trace: Path, output: Path, issued: bool, skip_bad: bool, overwrite: 
 
     The command prints a summary as JSON.
     """
+    from iopatterns.base import reading_progress
     from iopatterns.twin import traces
 
     skipped = traces.SkippedLines() if skip_bad else None
-    done = traces.convert_trace(trace, output, skipped=skipped, issued=issued, overwrite=overwrite)
+    with reading_progress.shown():
+        done = traces.convert_trace(trace, output, skipped=skipped, issued=issued, overwrite=overwrite)
     summary = {"form": done.form, "requests": done.requests, "duration_ns": done.duration_ns}
     skipped_count = {} if skipped is None else {"skipped": skipped.report()}
     click.echo(json.dumps({**summary, **skipped_count}, indent=2))

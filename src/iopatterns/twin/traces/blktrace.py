@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 import pandas as pd
 
+from iopatterns.base import reading_progress
 from iopatterns.base.input_file import MAX_NUMBER, SkippedLines, printable
 from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN_TIME, TraceFile, TraceRequest, request_tables
 
@@ -304,7 +305,7 @@ def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
     Raises:
         TwinError: The file does not begin with a record, or has another version of the format.
     """
-    with source.path.open("rb") as file:
+    with source.path.open("rb") as file, reading_progress.watched(file):
         order = byte_order(file.read(4))
         if not order:
             if file.tell():  # the file of an idle CPU is empty

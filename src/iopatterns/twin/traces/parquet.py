@@ -10,7 +10,7 @@ import pandas as pd
 
 from iopatterns.base.input_file import printable
 from iopatterns.base.numeric_columns import checked_numbers
-from iopatterns.base.parquet import write_tables
+from iopatterns.base.parquet import open_parquet, read_batches, write_tables
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.traces.form import (
     OPERATION_NUMBERS,
@@ -35,9 +35,7 @@ def read_requests(source: TraceFile) -> Iterator[pd.DataFrame]:
 
     The tables have the columns of `traces.read_pieces`. Messages name a faulty row by its position, from 0.
     """
-    import pyarrow.parquet
-
-    with pyarrow.parquet.ParquetFile(source.path) as file:
+    with open_parquet(source.path) as file:
         names = file.schema_arrow.names
         source.check_columns(names)
         times = {column: name for column, name in TIME_COLUMNS.items() if name in names}
@@ -48,7 +46,7 @@ def read_requests(source: TraceFile) -> Iterator[pd.DataFrame]:
             times = {}
         row = 0
         start_ns: int | None = None
-        for batch in file.iter_batches(batch_size=PIECE_REQUESTS, columns=[*REQUEST_COLUMNS, *times.values()]):
+        for batch in read_batches(file, source.path, [*REQUEST_COLUMNS, *times.values()], PIECE_REQUESTS):
             piece, faults = _convert_batch(batch, times, factor)
             for at, problem in sorted(faults.items()):
                 source.fault(f"request {row + at}", problem)

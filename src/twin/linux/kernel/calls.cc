@@ -1,13 +1,18 @@
-// A library for LD_PRELOAD into the guest's kernel, which is a program of the host. It replaces two system calls:
-// getrandom(), so that runs are repeatable, and ptrace(), so that no process outlives the kernel.
+// A library for LD_PRELOAD into the guest's kernel, which is a program of the host. It replaces three system calls:
+// getrandom(), so that runs are repeatable, and clone() and ptrace(), so that no process outlives the kernel.
 #include <dlfcn.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <new>
 
 namespace {
 
@@ -27,9 +32,40 @@ __attribute__((constructor)) void set_up() {
   state = seed == nullptr ? 0 : std::strtoull(seed, nullptr, 10);
 }
 
+// What a new process is to run, and the process that made it.
+struct alignas(16) Start {
+  int (*function)(void*);
+  void* argument;
+  pid_t parent;
+};
+
+// Runs in the new process.
+int run_until_parent_ends(void* of) {
+  const Start start = *static_cast<const Start*>(of);
+  // the parent may have ended before this call
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != start.parent) _exit(1);
+  return start.function(start.argument);
+}
+
 }  // namespace
 
 extern "C" {
+
+// The kernel has processes that serve its console and its timers and wait for it for ever. They end with their parent.
+__attribute__((visibility("default"))) int clone(int (*function)(void*), void* stack, int flags, void* argument,
+                                                 ...) noexcept {
+  va_list rest;
+  va_start(rest, argument);
+  auto* const parent_id = va_arg(rest, pid_t*);
+  auto* const storage = va_arg(rest, void*);
+  auto* const child_id = va_arg(rest, pid_t*);
+  va_end(rest);
+  static const auto real = reinterpret_cast<int (*)(int (*)(void*), void*, int, void*, ...)>(dlsym(RTLD_NEXT, "clone"));
+  // at the top of the new process's stack, which exists as long as this process needs it
+  const std::uintptr_t top = reinterpret_cast<std::uintptr_t>(stack) & ~std::uintptr_t{15};
+  auto* const start = new (reinterpret_cast<void*>(top - sizeof(Start))) Start{function, argument, getpid()};
+  return real(&run_until_parent_ends, start, flags, start, parent_id, storage, child_id);
+}
 
 // The guest's kernel seeds its random numbers with this call.
 __attribute__((visibility("default"))) ssize_t getrandom(void* to, std::size_t size_bytes, unsigned) {
