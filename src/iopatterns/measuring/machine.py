@@ -125,9 +125,9 @@ def mounts() -> list[Mount]:
     They have the order of /proc/self/mountinfo, see proc(5).
     """
     found = []
-    for line in (read_kernel_file("/proc/self/mountinfo") or "").splitlines():
+    for line in _table_lines("/proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
-        words, (kind, source, *_) = before.split(), after.split()
+        words, (kind, source, *_) = before.split(" "), after.split(" ")
         major, minor = map(int, words[2].split(":"))
         found.append(Mount(Path(_unescaped(words[4])), os.makedev(major, minor), kind, source))
     return found
@@ -252,8 +252,20 @@ def active_swaps(kind: str) -> list[str]:
     Args:
         kind: ``partition`` or ``file``.
     """
-    lines = (read_kernel_file("/proc/swaps") or "").splitlines()[1:]
-    return [_unescaped(line.split()[0]) for line in lines if line.split()[1] == kind]
+    rows = [re.split(r"[ \t]+", line) for line in _table_lines("/proc/swaps")[1:]]
+    return [_unescaped(row[0]) for row in rows if row[1] == kind]
+
+
+def _table_lines(path: str) -> list[str]:
+    """Return the lines of a table in /proc that contains names of files; none if it cannot be read.
+
+    In names, the kernel escapes blanks, tabs and line feeds. It does not escape other characters that Python takes for
+    a blank or for the end of a line, such as U+2028.
+    """
+    try:
+        return os.fsdecode(Path(path).read_bytes()).split("\n")[:-1]
+    except OSError:
+        return []
 
 
 def _unescaped(text: str) -> str:
