@@ -15,6 +15,8 @@ import sys
 # `mode-pages`      the drive's current and saved settings
 # `content`         the written data, with --keep-data
 SETTINGS_FILE = "mode-pages"
+# What a message begins with if the simulation fails, in contrast to the program on the simulated drive
+ERROR_PREFIX = "twin: error: "
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - importing pathlib takes too long
 
