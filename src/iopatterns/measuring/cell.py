@@ -15,7 +15,7 @@ from types import FrameType
 from typing import NamedTuple, cast
 
 from iopatterns.base import files, messages
-from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.errors import IoPatternsError, os_error_text
 from iopatterns.base.messages import printable
 from iopatterns.base.signals import STOP_SIGNALS
 from iopatterns.configuration import iologs, kinds
@@ -124,8 +124,13 @@ def measure_cell(root: Path, specification: Specification, raw_files: Sequence[P
     """
     try:
         return _measure_missing(root, specification, raw_files)
-    except (OSError, fio.FioError):
-        files.require_room(raw_files[0].parent)  # a full file system explains all other errors
+    except (OSError, fio.FioError) as error:
+        cell = raw_files[0].parent
+        files.require_room(cell)  # a full file system explains all other errors
+        if isinstance(error, OSError):  # which names no file if a descriptor was used
+            raise MeasureError(
+                f"{cell}: {os_error_text(error)}. Does the disk still answer? Finished repetitions are kept; run again."
+            ) from None
         raise
 
 
@@ -403,8 +408,11 @@ def _attempt(cell: _PreparedCell, raw: Path, held_up: Sequence[str]) -> None:
                 else max(0, traffic_after_bytes - traffic_bytes - moved_bytes)
             )
             complete["doubts"] = _doubts(complete, moved_bytes)
-        if fio.histogram_log(temporary).exists():
-            files.commit_file(fio.histogram_log(temporary), latency_log_path(raw))
+        if "log_hist_msec" in specification["fio"]:
+            log = fio.histogram_log(temporary)
+            if not log.exists():  # fio ends well even if it cannot create its log
+                raise MeasureError(f"{raw}: discarded: fio wrote no latency log. Run again.")
+            files.commit_file(log, latency_log_path(raw))
         _keep(temporary, raw, complete)
     finally:
         _discard(temporary)
