@@ -18,7 +18,7 @@ from failing_calls import CALLS, Fault, Site, require_filter
 from failing_measurements import KINDS, faulty, undisturbed_sites
 from loops import loop_device
 
-SAMPLE = 20
+SAMPLE = 12
 # As many as a process of the pool injects before it reports
 BATCH = 10
 
@@ -43,6 +43,7 @@ MENDED = {
     "the message named no file": ("twin", "close", f"{STATE}.lock", 0, "EIO"),
     "a setting was recorded as refused": ("twin", "write", f"{STATE}/.model.partial", 0, "ENOSPC"),
     "a twin forgot its settings": ("twin", "openat", f"{STATE}/mode-pages", 17, "EMFILE"),
+    "the original value was not recorded": ("block", "read", "sysfs/queue/nr_requests", 1, "EIO"),
     "the latency log was missing": ("twin", "openat", f"{RAW}/.01.json.partial_clat_hist.log", 0, "EIO"),
 }
 

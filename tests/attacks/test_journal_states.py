@@ -125,6 +125,9 @@ class Attribute:
     def __str__(self) -> str:
         return f"/sys/block/{self._device}/queue/{self._setting}"
 
+    def read_text(self, encoding: str, errors: str) -> str:
+        return self._kernel.read_file(str(self)) or ""
+
     def write_text(self, text: str, encoding: str) -> None:
         if os.geteuid() != 0 and os.getuid() != os.stat(self._kernel.folder).st_uid:
             raise PermissionError(13, "Permission denied")
