@@ -40,6 +40,7 @@ present() { # return whether the program or file for which a Debian package is n
     doctest-dev) [ -e /usr/include/doctest/doctest.h ] ;;
     qemu-system-x86) command -v qemu-system-x86_64 ;;
     lvm2) command -v lvcreate ;;
+    libclang-rt-dev) compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*.a' ;;
     linux-source) compgen -G '/usr/src/linux-source-*.tar.xz' ;;
     libelf-dev) [ -e /usr/include/libelf.h ] ;;
     xz-utils) command -v xz ;;

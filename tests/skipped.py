@@ -24,6 +24,8 @@ PACKAGES = {
     "munged": "munge",
     "chromium": "chromium",
     "strace": "strace",
+    "clang": "clang",
+    "libclang_rt": "libclang-rt-dev",
 }
 
 
