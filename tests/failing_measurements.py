@@ -194,7 +194,7 @@ def _after_fault(subject: Subject, run: Observed, users: dict[Path, str], fault:
         yield "a traceback"
     if run.status and run.printed.count("iopatterns: error: ") != 1:
         yield "not one error message"
-    named = f"{subject.root}|data/raw/|drive '|/dev/loop|/sys/"
+    named = f"{subject.root}|data/raw/|config/|drive '|/dev/loop|/sys/"
     if run.status and not re.search(f"error: .*({named})", run.printed, re.DOTALL):
         yield "an error message that names no file and no drive"
     if subject.users() != users:
