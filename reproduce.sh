@@ -17,6 +17,7 @@ Each command first sets up: it installs missing Debian and Python packages and b
   test [ARGS]     run the tests in parallel; ARGS are passed to pytest
   test --quick [ARGS]   run only the fast unit tests and the fast tests of simulated drives
   test --all [ARGS]     install the packages that only some tests need (envs/apt-tests.txt), then run all tests
+  test --nightly [ARGS] install these packages, then let every system call of a measurement fail, and fuzz for an hour
   setup           only set up; then run `source .venv/bin/activate` and `snakemake --cores 1`
   lab [ARGS]      open JupyterLab with working copies of the notebooks; ARGS, such as --no-browser, are passed to JupyterLab
   lab save [NAME...]   copy edits of working copies back into the notebooks
@@ -40,6 +41,7 @@ present() { # return whether the program or file for which a Debian package is n
     doctest-dev) [ -e /usr/include/doctest/doctest.h ] ;;
     qemu-system-x86) command -v qemu-system-x86_64 ;;
     lvm2) command -v lvcreate ;;
+    libclang-rt-dev) compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*.a' ;;
     linux-source) compgen -G '/usr/src/linux-source-*.tar.xz' ;;
     libelf-dev) [ -e /usr/include/libelf.h ] ;;
     xz-utils) command -v xz ;;
@@ -153,6 +155,11 @@ test)
     --all)
         shift
         set_up envs/apt-tests.txt
+        ;;
+    --nightly)
+        shift
+        set_up envs/apt-tests.txt
+        set -- --nightly tests/attacks/test_failing_calls.py tests/fuzz "$@"
         ;;
     --quick)
         shift

@@ -24,6 +24,13 @@ hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("a
 hypothesis.settings.load_profile("any machine")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for tests that take hours of a processor."""
+    parser.addoption(
+        "--nightly", action="store_true", help="let every system call of a measurement fail, and fuzz for an hour"
+    )
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """Return the number of workers: processors plus two, at most six.
 
@@ -68,8 +75,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 
 def _bounded(item: pytest.Item) -> contextlib.AbstractContextManager[None]:
-    attack = item.path.is_relative_to(ROOT / "tests/attacks")
-    return bounded(ATTACK_LIMIT_S) if attack else contextlib.nullcontext()
+    is_bounded = item.path.is_relative_to(ROOT / "tests/attacks") and not item.config.getoption("nightly")
+    return bounded(ATTACK_LIMIT_S) if is_bounded else contextlib.nullcontext()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,14 +1,18 @@
 """Loop devices for tests: block devices of the kernel on files. They require root."""
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+_BLKDISCARD = 0x1277  # linux/fs.h
 
 
 def run(*words: str | Path) -> str:
@@ -39,6 +43,11 @@ class Loop:
     def present_scheduler(self) -> str:
         text = self.scheduler.read_text()
         return text[text.index("[") + 1 : text.index("]")]
+
+    def discard(self) -> None:
+        """Delete the content: it reads as zeros."""
+        with open(self.device, "r+b", buffering=0) as device:
+            fcntl.ioctl(device, _BLKDISCARD, struct.pack("QQ", 0, self.image.stat().st_size))
 
     def checksum(self) -> str:
         """Return the SHA-256 of the content."""

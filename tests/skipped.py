@@ -25,6 +25,8 @@ PACKAGES = {
     "chromium": "chromium",
     "strace": "strace",
     "linux.uml": "user-mode-linux",
+    "clang": "clang",
+    "libclang_rt": "libclang-rt-dev",
 }
 
 

@@ -115,3 +115,18 @@ def test_only_its_user_may_open_our_folder_whatever_the_umask(specification: Spe
 def test_an_empty_folder_of_a_killed_run_is_used(specification: Spec, disk_folder: Path) -> None:
     (disk_folder / ".iopatterns").mkdir(mode=0o700)
     assert attempt(specification) == ""
+
+
+@pytest.mark.parametrize("written", [b"", b"This folder and all"])
+def test_a_folder_whose_mark_is_unfinished_is_used(written: bytes, specification: Spec, disk_folder: Path) -> None:
+    (disk_folder / ".iopatterns").mkdir(mode=0o700)
+    (disk_folder / ".iopatterns/owner").write_bytes(written)
+    assert attempt(specification) == ""
+
+
+def test_a_folder_with_other_files_and_an_unfinished_mark_is_not_used(specification: Spec, disk_folder: Path) -> None:
+    (disk_folder / ".iopatterns").mkdir(mode=0o700)
+    (disk_folder / ".iopatterns/owner").touch()
+    (disk_folder / ".iopatterns/thesis").write_text(THESIS)
+    assert "did not create it" in attempt(specification)
+    assert (disk_folder / ".iopatterns/thesis").read_text() == THESIS

@@ -42,12 +42,19 @@ def test_all_facts_are_none_without_a_disk() -> None:
     assert set(machine.disk_facts_under(Path("/proc")).values()) == {None}
 
 
-def test_mount_points_may_contain_any_white_space(tmp_path: Path) -> None:
-    point = tmp_path / "a\x0bb c\x85d\u2028e\tf\ng"
+@pytest.mark.parametrize(
+    "name", ["line\u2028separator", "next\x85line", "wide\u3000blank", "\udcff", "a - b", "tab\tline\n"]
+)
+def test_mounts_have_the_names_that_the_kernel_gives_them(name: str, tmp_path: Path) -> None:
+    """Mount a file system whose name has a character that only Python takes for a blank or a line's end."""
+    point = tmp_path / name
     point.mkdir()
     try:
-        run("mount", "-t", "tmpfs", "none", point)
+        run("mount", "-t", "tmpfs", "", point)  # of a source without a name
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no tmpfs can be mounted here: {error.stderr}")
     with undone("umount", point):
-        assert [mount.type for mount in machine.mounts() if mount.point == point] == ["tmpfs"]
+        found = {mount.point: mount for mount in machine.mounts()}
+        assert (found[point].type, found[point].source) == ("tmpfs", "")
+        assert found[point].number == point.stat().st_dev
+        assert machine.file_system_type(point) == "tmpfs"

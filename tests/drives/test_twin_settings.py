@@ -72,6 +72,27 @@ def test_a_value_that_the_drive_rejects_is_refused(disk_folder: Path) -> None:
     assert (step["outcome"], step["after"], step["exchange"][1]["exit_status"]) == ("refused", 0, 5)
 
 
+def test_a_failure_of_the_simulation_is_no_refusal_of_the_drive(disk_folder: Path) -> None:
+    drive: Any = open_drive(disk_folder, on_twin("px05smb040", {"DRA": 1}))
+    with drive.hold():
+        drive.prepare()
+        (drive._state / "model").mkdir(parents=True)  # cannot be written, as on a full disk
+        with pytest.raises(DriveError, match=r"DRA could not be set: twin: error: .*model"):
+            drive.tune({"DRA": 1})
+
+
+def test_a_drive_does_not_forget_settings_that_cannot_be_read(disk_folder: Path) -> None:
+    drive: Any = open_drive(disk_folder, on_twin("px05smb040", {"DRA": 1}))
+    with drive.hold():
+        drive.prepare()
+        drive.tune({"DRA": 1})
+        settings = drive._state / "mode-pages"
+        settings.unlink()
+        settings.symlink_to("mode-pages")
+        with pytest.raises(DriveError, match=r"mode-pages: Too many levels of symbolic links"):
+            drive.tune({"DRA": 0})
+
+
 def test_a_drive_without_mode_pages_has_no_such_setting(disk_folder: Path) -> None:
     (step,) = tuned(disk_folder, "nvme-generic", DRA=1)
     assert (step["outcome"], step["before"], step["after"]) == ("not applicable", None, None)

@@ -6,7 +6,11 @@ import yaml
 from support import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))
-COMMANDS = {"tests.yaml": ".ci/run --all", "report.yaml": "./reproduce.sh"}
+COMMANDS = {
+    "tests.yaml": ".ci/run --all",
+    "report.yaml": "./reproduce.sh",
+    "nightly.yaml": "./reproduce.sh test --nightly",
+}
 
 
 def test_each_workflow_runs_one_command_of_the_project_on_both_debians() -> None:
@@ -23,14 +27,17 @@ def test_actions_are_pinned_by_commit_with_a_version_comment() -> None:
             assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), (file.name, action)
 
 
-def test_only_a_push_to_main_runs_in_a_privileged_container() -> None:
+def test_only_the_code_of_main_runs_in_a_privileged_container() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yaml").read_text(encoding="utf-8"))
     # YAML 1.1 reads the key `on` as true
     assert workflow[True] == {"push": {"branches": ["main"]}, "pull_request": None}
     (job,) = workflow["jobs"].values()
     assert job["container"]["options"] == "${{ github.event_name == 'push' && '--privileged' || '' }}"
     texts = [file.read_text(encoding="utf-8") for file in WORKFLOWS]
-    assert sum(text.count("--privileged") for text in texts) == 1
+    assert sum(text.count("--privileged") for text in texts) == 2
+    nightly = yaml.safe_load((ROOT / ".github/workflows/nightly.yaml").read_text(encoding="utf-8"))
+    assert nightly[True] == {"schedule": [{"cron": "17 1 * * *"}], "workflow_dispatch": None}
+    assert nightly["jobs"]["nightly"]["container"]["options"] == "--privileged"
 
 
 def test_no_file_contains_a_url() -> None:

@@ -158,7 +158,8 @@ def _parsed(item: Item, direction_field: int) -> tuple[np.ndarray, list[list[str
 
 
 def _number(field: str) -> int:
-    return int(field, 16 if "x" in field.lower() else 10)
+    # unlike int(), the pattern and strip() take the separators \x1c to \x1f for blanks
+    return int(field.strip(), 16 if "x" in field.lower() else 10)
 
 
 def _samples(item: Item) -> list[pd.DataFrame]:

@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from iopatterns.base import messages
-from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.errors import IoPatternsError, os_error_text
 
 # The option of all commands with outputs that a user names; `twin run` has the same option without click
 OVERWRITE_OPTION = click.option(
@@ -125,7 +125,7 @@ def errors_reported(program: str) -> Iterator[None]:
         texts = [str(each) for each in (first, error) if isinstance(each, IoPatternsError)]
         exit_with_error(program, "\n".join(texts), error.exit_status)
     except OSError as error:
-        exit_with_error(program, _os_error_text(error), 1)
+        exit_with_error(program, os_error_text(error), 1)
 
 
 def exit_with_error(program: str, text: str, exit_status: int) -> NoReturn:
@@ -152,11 +152,3 @@ def _help_hint(error: click.ClickException) -> str:
     """
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"\nTry '{context.command_path} --help' for help." if context else ""
-
-
-def _os_error_text(error: OSError) -> str:
-    """Return why a system call failed, such as ``x.json: Permission denied``.
-
-    The text begins with the name of the file if the error contains it.
-    """
-    return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)

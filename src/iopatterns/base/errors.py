@@ -26,3 +26,11 @@ class OutputError(IoPatternsError):
     """
 
     exit_status = 2
+
+
+def os_error_text(error: OSError) -> str:
+    """Return why a system call failed, such as ``x.json: Permission denied``.
+
+    The text begins with the name of the file if the error contains it.
+    """
+    return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)

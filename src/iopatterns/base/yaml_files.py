@@ -218,7 +218,8 @@ class _Builder:
             "bool": loader.construct_yaml_bool,
             "null": loader.construct_yaml_null,
         }
-        self._anchors: dict[str, _Node] = {}
+        self._anchors: dict[str, _Node] = {}  # of complete values
+        self._begun: set[str] = set()  # anchors
         self._count = 0
 
     def document(self) -> Any:
@@ -236,6 +237,7 @@ class _Builder:
     def _node(self, event: Any, depth: int) -> _Node:
         before = self._count
         self._counted(1, event)
+        self._check_anchor(event)
         if isinstance(event, yaml.ScalarEvent):
             node = _Node(self._scalar(event), 1, 1)
         elif isinstance(event, yaml.AliasEvent):
@@ -249,6 +251,14 @@ class _Builder:
         if event.anchor is not None:
             self._anchors[event.anchor] = node
         return node
+
+    def _check_anchor(self, event: Any) -> None:
+        """Raise YamlError if a value has the anchor of an earlier one, which PyYAML's own functions refuse."""
+        if event.anchor is None or isinstance(event, yaml.AliasEvent):
+            return
+        if event.anchor in self._begun:
+            raise _error(f"the anchor '&{printable(event.anchor, 50)}' occurs twice; rename one of them", event)
+        self._begun.add(event.anchor)
 
     def _counted(self, nodes: int, event: Any) -> None:
         self._count += nodes

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from iopatterns.base import files, messages, signals, subprocess_env
-from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.errors import IoPatternsError, os_error_text
 from iopatterns.base.messages import printable
 from iopatterns.configuration import iologs, kinds
 from iopatterns.measuring import builds, drives, fio, machine, progress
@@ -88,12 +88,17 @@ def measure_cell(root: Path, specification: Specification, raw_files: Sequence[P
         NoRoomError: The file system of the raw files is full.
         RestoreError: A setting of the drive could not be restored.
     """
-    with files.full_disk_reported(raw_files[0].parent):
-        try:
+    cell = raw_files[0].parent
+    try:
+        with files.full_disk_reported(cell):
             return _measure_missing(root, specification, raw_files)
-        except fio.FioError:
-            files.require_room(raw_files[0].parent)  # a full file system explains all other errors
-            raise
+    except fio.FioError:
+        files.require_room(cell)  # a full file system explains all other errors
+        raise
+    except OSError as error:  # which names no file if a descriptor was used
+        raise MeasureError(
+            f"{cell}: {os_error_text(error)}. Does the disk still answer? Finished repetitions are kept; run again."
+        ) from None
 
 
 def _measure_missing(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
@@ -423,8 +428,11 @@ def _attempt(cell: _PreparedCell, raw: Path, held_up: Sequence[str]) -> None:
             has_errors = errors_after is not None and errors_after > (errors_before or 0)
             failed = ["commands to the disk failed meanwhile"] if has_errors else []
             complete["doubts"] = [*condition.doubts, *failed, *_doubts(complete, moved_bytes)]
-        if fio.histogram_log(temporary).exists():
-            files.commit_file(fio.histogram_log(temporary), latency_log_path(raw))
+        if "log_hist_msec" in specification["fio"]:
+            log = fio.histogram_log(temporary)
+            if not log.exists():  # fio ends well even if it cannot create its log
+                raise MeasureError(f"{raw}: discarded: fio wrote no latency log. Run again.")
+            files.commit_file(log, latency_log_path(raw))
         _keep(temporary, raw, complete)
     finally:
         _discard(temporary)

@@ -82,7 +82,8 @@ def _usage_error(problem: str) -> "NoReturn":
 
 
 def _fail(text: str, exit_status: int) -> "NoReturn":
-    print(f"twin: error: {text}", file=sys.stderr)  # in the form of base.command_line, which takes long to import
+    # in the form of base.command_line, which takes long to import
+    print(f"{state.ERROR_PREFIX}{text}", file=sys.stderr)
     sys.exit(exit_status)
 
 
@@ -352,7 +353,8 @@ def _run_and_convert(command: "Sequence[str]", environment: "Mapping[str, str]",
         finally:
             binary.unlink()
     elif status == 0:
-        print(f"twin: error: {counters.path} is not written: the program made no I/O on the drive", file=sys.stderr)
+        message = f"{counters.path} is not written: the program made no I/O on the drive"
+        print(f"{state.ERROR_PREFIX}{message}", file=sys.stderr)
         return 1
     return status if status >= 0 else 128 - status
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # `totals`          the final counters of a program, if a measurement started the program
 # and the mark of `base.ownership`
 SETTINGS_FILE = "mode-pages"
+# What a message begins with if the simulation fails, in contrast to the program on the simulated drive
+ERROR_PREFIX = "twin: error: "
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - importing pathlib takes too long
 

@@ -84,9 +84,9 @@ std::string read_text(const char* path) {
   if (file < 0) fail(std::string(path) + ": " + strerror(errno));
   std::string text;
   char piece[8192];
-  for (ssize_t size; (size = TWIN_REAL(read)(file, piece, sizeof piece)) > 0;) {
-    text.append(piece, static_cast<std::size_t>(size));
-  }
+  ssize_t size;
+  while ((size = TWIN_REAL(read)(file, piece, sizeof piece)) > 0) text.append(piece, static_cast<std::size_t>(size));
+  if (size < 0) fail(std::string(path) + ": " + strerror(errno));
   TWIN_REAL(close)(file);
   return text;
 }

@@ -50,10 +50,12 @@ SettingsStore::Lock::~Lock() { close(descriptor_); }
 
 void SettingsStore::load(StoredSettings& settings) const {
   std::ifstream file(path_);
-  if (!file) return;
+  if (!file && errno == ENOENT) return;
   std::string name[2];
   std::string page[2];
   file >> name[0] >> page[0] >> name[1] >> page[1];
+  // without its settings, the drive would be another one
+  if (file.bad() || !file.is_open()) throw std::runtime_error(path_ + ": " + std::strerror(errno));
   StoredSettings found{};
   if (!file || name[0] != "current" || name[1] != "saved" || !from_hex(page[0], found.current) ||
       !from_hex(page[1], found.saved)) {

@@ -32,8 +32,8 @@ class SettingsStore {
   // missing.
   [[nodiscard]] Lock lock() const { return Lock(folder_); }
 
-  // Reads the file into `settings`. Leaves them unchanged if there is no file. Throws std::runtime_error if the file is
-  // invalid.
+  // Reads the file into `settings`. Leaves them unchanged if there is no file. Throws std::runtime_error if the file
+  // cannot be read or is invalid.
   void load(StoredSettings& settings) const;
 
   // Replaces the file atomically. Throws std::runtime_error if it cannot be written.

@@ -425,7 +425,10 @@ class FileDrive:
         file = descriptors.make_inheritable(self._own.new(part))
         try:
             os.posix_fallocate(file, 0, laid_out_bytes + _MARK_BYTES)
-            fio.fill(file, laid_out_bytes)
+            try:
+                fio.fill(file, laid_out_bytes)
+            except fio.FioError as error:  # which names only a descriptor
+                raise fio.FioError(str(self._refusal(f"its file cannot be filled with data: {error}"))) from None
             os.pwrite(file, _mark_block(identity), laid_out_bytes)
             os.fsync(file)
             state = os.fstat(file)

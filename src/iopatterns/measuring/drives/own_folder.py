@@ -78,20 +78,27 @@ class OwnFolder:
             raise NotOursError(f"{OWN_FOLDER_NAME} belongs to user {state.st_uid}")
         if stat.S_IMODE(state.st_mode) & 0o077:
             raise NotOursError(f"{OWN_FOLDER_NAME} is open to others (mode {stat.S_IMODE(state.st_mode):o})")
-        fcntl.flock(
-            self.descriptor, fcntl.LOCK_EX
-        )  # the process that creates the folder marks it before another checks it
+        # the process that creates the folder marks it before another checks it
+        fcntl.flock(self.descriptor, fcntl.LOCK_EX)
         try:
-            if not os.listdir(self.descriptor):
+            found = self._owner_text()
+            # a process that was killed while it marked the folder has written nothing else into it
+            if found != _OWNER_TEXT and _OWNER_TEXT.startswith(found) and set(os.listdir(self.descriptor)) <= {_OWNER}:
+                self.delete(_OWNER)
                 self._create(_OWNER, _OWNER_TEXT)
-            with open(self.open(_OWNER, os.O_RDONLY), "rb") as file:
-                ours = file.read(len(_OWNER_TEXT) + 1) == _OWNER_TEXT
-        except FileNotFoundError:
-            ours = False
+                found = self._owner_text()
         finally:
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
-        if not ours:
+        if found != _OWNER_TEXT:
             raise NotOursError(f"{OWN_FOLDER_NAME} exists, and this package did not create it")
+
+    def _owner_text(self) -> bytes:
+        """Return the content of the file ``owner``; empty if there is no such file."""
+        try:
+            with open(self.open(_OWNER, os.O_RDONLY), "rb") as file:
+                return file.read(len(_OWNER_TEXT) + 1)
+        except FileNotFoundError:
+            return b""
 
     def open(self, name: str, flags: int) -> int:
         """Open a file in the folder.
@@ -117,12 +124,15 @@ class OwnFolder:
             if stat.S_ISLNK(self._mode(name)):
                 raise NotOursError(f"{OWN_FOLDER_NAME}/{name} is a symbolic link") from None
             raise error from None
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1 or state.st_uid != os.geteuid():
+        try:
+            state = os.fstat(descriptor)
+            if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1 or state.st_uid != os.geteuid():
+                raise NotOursError(
+                    f"{OWN_FOLDER_NAME}/{name} is not a regular file of this user, or has several hard links"
+                )
+        except BaseException:
             os.close(descriptor)
-            raise NotOursError(
-                f"{OWN_FOLDER_NAME}/{name} is not a regular file of this user, or has several hard links"
-            )
+            raise
         return descriptor
 
     def _mode(self, name: str) -> int:
@@ -174,8 +184,12 @@ class OwnFolder:
         """
         temporary = f"{name}.new"
         self.delete(temporary)
-        self._create(temporary, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
-        os.replace(temporary, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        try:
+            self._create(temporary, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
+            os.replace(temporary, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        except BaseException:
+            self.delete(temporary)
+            raise
         os.fsync(self.descriptor)
 
     def _create(self, name: str, content: bytes) -> None:

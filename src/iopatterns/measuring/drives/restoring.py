@@ -130,16 +130,25 @@ def _restore_leftovers(disk: Disk) -> None:
         DriveError: Root left settings changed, and this user is not root.
         RestoreError: A setting could not be restored.
     """
+    _require_restored_by_root(disk)
     for path in journal.journal_paths(disk):
-        if journal.is_reserved_for_root(path):
-            raise DriveError(
-                f"{disk.node}: root has changed settings of this disk and not restored them: {path}."
-                " Restore them before you measure: sudo iopatterns restore"
-            )
         entry = journal.read_journal(path)
         if entry is not None and journal.find_disk(path, entry) == disk:
             for line in journal.restore_entry(path, entry, disk):
                 messages.say(f"after an interrupted run for {messages.printable(entry.owner.drive)}: {line}")
+
+
+def _require_restored_by_root(disk: Disk) -> None:
+    """Raise DriveError if root left settings of a disk changed, and this user is not root.
+
+    Root's journal has the values that root found. If this user had changed settings before, these are not the original
+    values. Root must therefore restore first.
+    """
+    for path in filter(journal.is_reserved_for_root, journal.journal_paths(disk)):
+        raise DriveError(
+            f"{disk.node}: root has changed settings of this disk and not restored them: {path}."
+            " Restore them first: sudo iopatterns restore"
+        )
 
 
 def restore_all_disks() -> tuple[list[str], list[str]]:
@@ -182,6 +191,7 @@ def _restore_journal(path: Path) -> list[str]:
     entry = journal.read_journal(path)
     if entry is None:  # restored by another process since the folder was listed
         return []
+    _require_restored_by_root(entry.disk)
     drive = messages.printable(entry.owner.drive)
     if journal.is_undone_by_reboot(entry):
         return [f"{drive}: {line}" for line in journal.restore_entry(path, entry, entry.disk)]

@@ -20,7 +20,7 @@ from iopatterns.raw.records import Settings, Specification
 from iopatterns.raw.tuning_steps import ALREADY, CHANGED, NOT_APPLICABLE, TuningStep, tuning_step
 from iopatterns.twin import models, running
 from iopatterns.twin.error import TwinError
-from iopatterns.twin.state import SETTINGS_FILE, model_file_path
+from iopatterns.twin.state import ERROR_PREFIX, SETTINGS_FILE, model_file_path
 
 # Why simulated drives lack the other settings. These texts are stored in metadata files.
 _NOT_IN_MODEL = {
@@ -118,12 +118,18 @@ class TwinDrive:
         Returns:
             For each setting, the values before and after, and whether the wanted value is in effect. A setting that
             simulated drives lack is reported as not applicable.
+
+        Raises:
+            DriveError: The simulation failed, such as on a full file system. The drive itself has refused nothing.
         """
         steps = []
         for setting, wanted in settings.items():
             if setting in mode_page.MODE_PAGE_BITS:
                 access = mode_page.sdparm_access([*self._command, "--"], self.target, setting)
-                steps.append(sg_commands.set_value(access, setting, int(wanted)))
+                step = sg_commands.set_value(access, setting, int(wanted))
+                for failure in (each["stderr"] for each in step["exchange"] if ERROR_PREFIX in each["stderr"]):
+                    raise DriveError(f"{self._label}: {setting} could not be set: {failure}. Run again.")
+                steps.append(step)
             elif (name := f"host.{setting}") in models.declared_parameters():
                 value = self.model().values[name]
                 before = value if isinstance(value, int) else str(value)

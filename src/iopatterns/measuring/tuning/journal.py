@@ -402,7 +402,7 @@ def restore_entry(path: Path, entry: JournalEntry, disk: Disk) -> list[str]:
             what = f"{setting} of {disk.node}"
             if is_queue_reset and setting in queue_settings.QUEUE_SETTINGS:
                 lines.append(f"left {what} as it is: the kernel has set it up again since it was changed")
-            elif problem := _restore_setting(disk, setting, value):
+            elif problem := _restore_problem(disk, setting, value):
                 problems.append(
                     f"{what} could not be restored to {value}: {problem}. As root, run"
                     f" {_manual_command(disk, setting, value)}, then delete {path}."
@@ -413,6 +413,14 @@ def restore_entry(path: Path, entry: JournalEntry, disk: Disk) -> list[str]:
             raise RestoreError("\n".join(problems))
         path.unlink(missing_ok=True)
     return lines
+
+
+def _restore_problem(disk: Disk, setting: str, value: SettingValue) -> str:
+    """Restore a setting of a disk; return the reason why it could not be restored, or an empty text."""
+    try:
+        return _restore_setting(disk, setting, value)
+    except OSError as error:  # the other settings are to be restored nevertheless
+        return error.strerror or str(error)
 
 
 def _restore_setting(disk: Disk, setting: str, value: SettingValue) -> str:

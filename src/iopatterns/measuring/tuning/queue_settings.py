@@ -3,6 +3,7 @@
 They are the I/O scheduler, the read-ahead, the number of requests, and the kernel's view of the disk's write cache.
 """
 
+import errno
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from iopatterns.raw.tuning_steps import TuningStep, tuning_step
 
 QUEUE_SETTINGS = factors.factor_names(factors.FactorRole.QUEUE)
 _SCHEDULER = "scheduler"
+# The errors of attributes that a disk does not have, or does not support
+_NO_ATTRIBUTE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.EOPNOTSUPP})
 
 
 def attribute_path(disk: str, setting: str) -> Path:
@@ -108,16 +111,16 @@ def restore_attribute(disk: str, setting: str, value: int | str) -> str:
 
     Returns:
         An empty text, or the reason why the setting could not be restored.
+
+    Raises:
+        OSError: The attribute cannot be read or written.
     """
     attribute = attribute_path(disk, setting)
     if attribute_value(attribute) == value:
         return ""
     if setting == _SCHEDULER and value not in _offered(attribute):
         return f"the kernel offers {', '.join(_offered(attribute)) or 'none'} for this disk"
-    try:
-        attribute.write_text(str(value), encoding="ascii")
-    except OSError as error:
-        return error.strerror or str(error)
+    attribute.write_text(str(value), encoding="ascii")
     found = attribute_value(attribute)
     return "" if found == value else f"it reads back as {found}"
 
@@ -132,12 +135,20 @@ def _offered(scheduler: Path) -> list[str]:
 
 
 def attribute_value(path: Path) -> int | str | None:
-    """Return the value in a sysfs file; None if the file is missing or empty.
+    """Return the value in a sysfs file; None if the disk has no such attribute.
 
     A decimal number is returned as int. If the file lists several words, such as ``none [mq-deadline] kyber``, the
     value is the word in brackets.
+
+    Raises:
+        OSError: The value cannot be read. It may be one that must be restored.
     """
-    text = machine.read_kernel_file(path) or ""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError as error:
+        if error.errno not in _NO_ATTRIBUTE:
+            raise
+        return None
     if text.isdecimal():
         return int(text)
     return next((word[1:-1] for word in text.split() if word.startswith("[")), text or None)
