@@ -401,6 +401,15 @@ def test_kept_data_are_not_written_through_a_link(link: str, home: Home, run: Ru
 # ---- State folders
 
 
+def test_a_link_to_a_state_folder_is_not_followed(home: Home, run: Run) -> None:
+    status, printed = run("twin run --state {output} c400 -- true", home.folder / "state", "")
+    assert status == 0, printed
+    link = home.folder / "link"
+    link.symlink_to(home.folder / "state")
+    before = home.snapshot()
+    assert_refused(home, run("twin run --state {output} c400 -- true", link, ""), before, "a symbolic link")
+
+
 def test_an_empty_folder_becomes_a_state_folder(home: Home, run: Run) -> None:
     folder = home.folder / "state"
     folder.mkdir()

@@ -35,18 +35,6 @@ for resource in drive_resources.resource_names(CONF):
     workflow.register_resource(resource, 1)
 
 
-# `snakemake plan` prints what a run would measure, how long it would take, and how many bytes it would write.
-rule plan:
-    log:
-        f"{RESULTS}/logs/plan.log",
-    params:
-        forecast=lambda wildcards: forecast.forecast_text(CELLS),
-    message:
-        "Outstanding measurements"
-    shell:
-        "printf '%s\\n' {params.forecast:q} | tee {log:q}"
-
-
 wildcard_constraints:
     study="[a-z0-9][a-z0-9_-]*",
     drive="[A-Za-z0-9][A-Za-z0-9_.-]*",

@@ -1,3 +1,15 @@
+# `snakemake plan` prints what a run would measure, how long it would take, and how many bytes it would write.
+rule plan:
+    log:
+        f"{RESULTS}/logs/plan.log",
+    params:
+        forecast=lambda wildcards: forecast.forecast_text(CELLS),
+    message:
+        "Outstanding measurements"
+    shell:
+        "printf '%s\\n' {params.forecast:q} | tee {log:q}"
+
+
 # A job measures all repetitions of one or several cells of a drive. Cells that take long have a job of their own.
 # The workflow never deletes raw files. `update` keeps existing raw files, so that an interrupted job continues where it
 # stopped, and that more repetitions add to the measured ones. A job measures only what is missing.

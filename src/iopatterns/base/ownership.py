@@ -66,7 +66,7 @@ def claim_folder(
         OSError: The folder cannot be created.
     """
     _require_no_input(folder, inputs)
-    if is_own_folder(folder):
+    if is_own_folder(folder) and not os.path.islink(folder):  # noqa: PTH114
         return
     import fcntl
 
