@@ -15,9 +15,12 @@ from iopatterns.commands.job import require_host
 def command(drive: str, writing: bool) -> None:
     """Check whether DRIVE may be written, before any measurement.
 
-    DRIVE is a block device in config/drives.yaml. The command runs the pre-write checks, and prints each check, its
-    result and, where necessary, the remedy. It changes nothing. The exit status is 1 if the drive may not be written,
-    or with --reading may not be read.
+    DRIVE is a block device in config/drives.yaml. It may be written if it is the configured disk and writable, nothing
+    else uses it, it has no data except those listed under 'expendable', and the entry consents with 'destroy'. With
+    --reading, it only has to be the configured disk.
+
+    The command prints each check, its result and, where necessary, the remedy. It ends at the first failed check, and
+    changes nothing on the drive. The exit status is 1 if a check fails.
     """
     from iopatterns.base.yaml_schema import ConfigError
     from iopatterns.configuration import drive_entries, kinds

@@ -7,7 +7,7 @@ import click
 def command() -> None:
     """List the fio options and drive settings that studies may vary.
 
-    The command prints the valid values of each option and setting.
+    The command prints the name, the valid values and, where necessary, an explanation of each option and setting.
     """
     from iopatterns.configuration.factors import FACTORS, OPTION_ROLES, SETTING_ROLES, factor_names
 

@@ -24,7 +24,8 @@ def command(drives: tuple[str, ...], of: str, confidence: float, output: Path, o
     """Compare drives of one model with each other.
 
     DRIVES may be the drives of a lab, or the archives of several students. The command prints how much results vary
-    between DRIVES, and how much between repetitions on one drive.
+    between DRIVES, and how much between repetitions of a measurement on one drive. It writes a table and figures to the
+    output folder.
     """
     from iopatterns.analysis import plots, tables
     from iopatterns.base import ownership
