@@ -1,7 +1,7 @@
 """The environment of child processes: the same time zone and locale everywhere.
 
-Without it, the output of fio and other programs would depend on the host and the user. Programs that access a real
-drive get nothing else from the user's environment than PATH.
+Otherwise the output of fio and other programs would depend on the host and the user. Programs that access a real drive
+get nothing else from the user's environment than PATH.
 """
 
 import os

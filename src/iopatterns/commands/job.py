@@ -1,6 +1,7 @@
-"""What the commands that measure share.
+"""Functions that the measuring commands share.
 
-This is a context with a log and the handling of stop signals, and the check of the host.
+One runs the body of a command with a log and with handling of stop signals. Another checks that the drive belongs to
+this host.
 """
 
 import signal

@@ -15,7 +15,8 @@ def command(write: bool, results: str) -> None:
     """Compare the checksums of the results with the manifest.
 
     The manifest in data/manifests has the SHA-256 sum of each file that a run with the default configuration writes.
-    The exit status is 1 if a file differs. With --write, the checksums of the results become the new manifest instead.
+    The exit status is 1 if a file differs. With --write, the checksums of the default results folder become the new
+    manifest instead.
     """
     from iopatterns.measuring import fio
     from iopatterns.workflow import manifest
