@@ -21,7 +21,7 @@ class _Described(TypedDict):
 
 
 class TwinEntry(_Described):
-    """The entry of a simulated drive in the configuration. Its kind is called ``twin``.
+    """The entry of a simulated drive in the configuration, of the kind ``twin``.
 
     An example is ``{"kind": "twin", "model": "c400"}``.
 
@@ -161,15 +161,16 @@ class DriveKind:
 
     @property
     def is_real(self) -> bool:
-        """Whether the drive is hardware that is measured on a host: a file or a whole disk.
+        """Whether the drive is hardware that is measured on a host.
 
-        It is false for simulated and archived drives. Other activity of the host disturbs a real drive.
+        It is true for whole disks and for files on a disk, and false for simulated and archived drives. Other activity
+        of the host disturbs a real drive.
         """
         return not (self.is_simulated or self.is_archived)
 
     @property
     def needed(self) -> list[str]:
-        """The keys that an entry of this kind must have, without ``kind``, such as ``path``."""
+        """The keys, such as ``path``, that an entry of this kind must have beside ``kind``."""
         return [key for key in self.entry.__annotations__ if key in self.entry.__required_keys__ and key != "kind"]
 
     @property
