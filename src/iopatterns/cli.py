@@ -1,4 +1,7 @@
-"""The program `iopatterns`. Each command is a module of `iopatterns.commands`."""
+"""The program `iopatterns`.
+
+Each of its commands is a module of `iopatterns.commands`.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""Reading of numbers from Parquet columns that other programs wrote."""
+"""Reading of numbers from columns of Parquet files that other programs wrote.
+
+Such a column may have another type, missing values, or numbers out of range.
+"""
 
 from typing import Any
 

@@ -212,7 +212,10 @@ class OutputFile:
         self._replaced = (state.st_dev, state.st_ino)
 
     def __enter__(self) -> Path:
-        """Create the temporary file, and return its path."""
+        """Create the empty temporary file, and return its path.
+
+        Missing parent folders are created.
+        """
         path = self.path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._temporary = path.with_name(f".{path.stem[:100]}.{os.urandom(4).hex()}.partial{path.suffix}")
@@ -220,10 +223,12 @@ class OutputFile:
         return self._temporary
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
-        """Give the file its name, or delete the temporary file after an error.
+        """Give the temporary file its final name, or delete it after an error.
+
+        Nothing happens after `discard`.
 
         Raises:
-            OutputError: The path has been created or replaced in the meantime.
+            OutputError: Another program has created or replaced the file at `path` since this object was created.
         """
         if self._temporary is None:
             return

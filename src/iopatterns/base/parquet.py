@@ -1,4 +1,4 @@
-"""Writing and reading of Parquet files, table by table, so that memory stays small."""
+"""Reading and writing of Parquet files in parts, so that little memory is needed."""
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A progress bar for reading large files."""
+"""A progress bar in the terminal for reading large files."""
 
 import contextlib
 import os

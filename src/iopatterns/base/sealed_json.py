@@ -1,4 +1,7 @@
-"""JSON files that contain the SHA-256 of their own text, so that later changes are noticed."""
+"""Sealed JSON files: each contains the SHA-256 of its own text.
+
+Edits and damage are therefore noticed.
+"""
 
 import hashlib
 import re

@@ -105,7 +105,8 @@ def write_sealed_tar(output: Path, members: Iterable[tuple[str, bytes]]) -> None
 class _Stream:
     """The decompressed content of an xz file, read in order.
 
-    Data are decompressed on demand. A damaged part is therefore reported when the member that it belongs to is read.
+    Data are decompressed on demand. A damaged part is therefore reported when the member (file in the tar file) that
+    contains the part is read.
     """
 
     def __init__(self, path: Path, file: io.BufferedReader, format_: SealedTarFormat) -> None:
@@ -117,7 +118,7 @@ class _Stream:
         self._read_bytes = 0
 
     def read(self, size: int) -> bytes:
-        """Return the next ``size`` bytes; fewer only at the end of the stream.
+        """Return the next ``size`` decompressed bytes; fewer only at the stream's end.
 
         Raises:
             LZMAError: The file is damaged.
@@ -140,20 +141,24 @@ class _Stream:
         return b"".join(parts)
 
     def too_large(self, what: str) -> IoPatternsError:
-        """Return the error for a file that is too large, or has a part that is too large.
+        """Return an error for a file that is too large, or has a part that is too large.
 
-        This package never writes such a file. The message therefore advises the user not to use the file.
+        The caller raises the error. This package never writes such a file. The message therefore advises the user not
+        to use the file.
 
         Args:
-            what: What is too large, for the message. It follows the path of the file there.
+            what: What is too large, such as ``has a member x of 99 bytes``. It follows the path of the file in the
+                message.
         """
         return self._format.error(f"{self._path}: {what}. Nothing was unpacked. Do not use this file.")
 
     def exactly(self, size: int) -> bytes:
-        """Return the next ``size`` bytes.
+        """Return the next ``size`` decompressed bytes.
 
         Raises:
             EOFError: Fewer bytes are left.
+            LZMAError: The file is damaged.
+            IoPatternsError: The decompressed content is too large for a file of this size.
         """
         content = self.read(size)
         if len(content) < size:
@@ -161,9 +166,14 @@ class _Stream:
         return content
 
     def at_end(self) -> bool:
-        """Read on, and return whether only the padding of the tar format was left.
+        """Read the rest of the file, and return whether it is only padding (zero bytes).
 
-        The result is False if any other data follow.
+        The tar format ends with such padding. The result is False if any other data follow.
+
+        Raises:
+            LZMAError: The file is damaged.
+            EOFError: The file is cut short.
+            IoPatternsError: The decompressed content is too large for a file of this size.
         """
         while part := self.read(_CHUNK):
             if part.strip(b"\0"):

@@ -1,6 +1,6 @@
 """Conversion of sizes and durations between text and numbers.
 
-Numbers are in bytes or microseconds.
+Sizes are in bytes, durations in microseconds, unless a function says otherwise.
 """
 
 import os.path

@@ -200,7 +200,7 @@ class _UnitKeyword:
     def validate(self, instance: Any) -> None:
         """Raise ValueError if a text is not of the kind, or is below the ``minimum``.
 
-        Values that are not text are not checked.
+        The kind, such as ``size``, and the minimum are from the schema. Values that are not text are not checked.
         """
         if isinstance(instance, str):
             value = units.canonical_value(instance, self._unit)

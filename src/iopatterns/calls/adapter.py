@@ -1,4 +1,4 @@
-"""Read traces of system calls in other formats with a class of the user.
+"""Read traces of system calls in other formats, with a class of the user.
 
 The traces of Sandia National Laboratories have such a format. docs/application-traces.md has a complete example.
 """

@@ -1,4 +1,7 @@
-"""Types and tables for traces of system calls."""
+"""Types and tables for traces of system calls.
+
+A trace lists the system calls with which the processes of a program accessed files.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

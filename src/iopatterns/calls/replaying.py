@@ -215,6 +215,8 @@ class _Names:
     def name(self, file: str) -> str:
         """Return the name that a file of the trace has in the logs.
 
+        The name is derived from the path. It is unique, and the same in each call.
+
         Args:
             file: Path of the file in the trace.
         """
@@ -251,7 +253,13 @@ class _OnFiles:
         self._written: dict[str, _Ranges] = {}
 
     def lines(self, row: Call) -> Iterator[str]:
-        """Yield the lines of the log that replay a system call; none for some calls."""
+        """Yield the lines of the log that replay a system call.
+
+        A read or write may need several lines, because its file is first opened. A seek, for example, needs none.
+
+        Args:
+            row: The next call of the process.
+        """
         kind = CALL_KINDS[row.call]
         if kind in {"open", "duplicate"}:
             self._descriptors[row.file] = self._descriptors.get(row.file, 0) + 1
@@ -292,7 +300,14 @@ class _OnDrive:
         self._is_open = False
 
     def lines(self, row: Call) -> Iterator[str]:
-        """Yield the lines of the log that replay a system call; none for some calls."""
+        """Yield the lines of the log that replay a system call.
+
+        The first read or write needs several lines, because the drive is first opened. An open of a file, for example,
+        needs none.
+
+        Args:
+            row: The next call of the process.
+        """
         kind = CALL_KINDS[row.call]
         if kind == "sync" and self._is_open:
             yield f"{_DRIVE} {_SYNCS[row.call]} 0 0"

@@ -193,7 +193,7 @@ def _close(file: str) -> _Step:
 
 
 class _Chance:
-    """Random numbers for one process of a stand-in.
+    """Random numbers for one process of a stand-in (synthetic trace).
 
     The same seed always gives the same numbers. Only Python's random() is used, because other versions of Python may
     have different versions of its other random functions.
@@ -208,7 +208,7 @@ class _Chance:
         return int(self._random() * bound)
 
     def happens(self, share: float) -> bool:
-        """Return True with a probability of ``share``."""
+        """Return True with a probability of ``share``, a number from 0 to 1."""
         return self._random() < share
 
     def shuffled(self, items: Sequence[Any]) -> list[Any]:
@@ -216,7 +216,7 @@ class _Chance:
         return [item for _, _, item in sorted((self._random(), number, item) for number, item in enumerate(items))]
 
     def size_bytes(self, label_kb: int) -> int:
-        """Return a random size from a bucket (range of sizes).
+        """Return a random size in bytes from a bucket (range of sizes).
 
         For example, bucket 8 has the sizes above 4 KB, up to and including 8 KB. Bucket 1 has the sizes from 1 byte to
         1 KB.

@@ -220,7 +220,7 @@ class _Processes:
     seen: set[int] = field(default_factory=set)
 
     def add(self, process: int, time_ns: int) -> Iterator[Event]:
-        """Add a process; yield its fork if strace has not yet printed the fork's result.
+        """Add a process that appears in the output of strace for the first time.
 
         A new process can appear in the output before strace prints the end of the fork that created the process. Then
         the unfinished fork is yielded as an event. Otherwise nothing is yielded.

@@ -1,4 +1,7 @@
-"""The command `iopatterns archive`, which packs the raw files of a drive."""
+"""The command `iopatterns archive`, which packs the raw files of a drive.
+
+Raw files are the JSON output of fio.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""The command `iopatterns bench`, which measures a drive without a study."""
+"""The command `iopatterns bench`, which measures a drive without a study.
+
+A study is a file that lists the measurements of a publication.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""The command group `iopatterns calls`, for traces of system calls."""
+"""The command group `iopatterns calls`, for traces of system calls.
+
+Such a trace lists the system calls with which a program accessed files.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -72,9 +75,9 @@ def _opened_trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["
 def command() -> None:
     """Inspect, convert and replay traces of system calls.
 
-    A trace of system calls shows the reads and writes of a program. The commands read the text of `strace -f -ttt -T`,
-    a log of Darshan with DXT records, I/O logs of fio (a file per process), and the Parquet files of `iopatterns calls
-    convert`. docs/application-traces.md is a tutorial.
+    A trace lists the system calls with which a program accessed files. The commands read the text of `strace -f -ttt
+    -T`, a log of Darshan with DXT records, I/O logs of fio (a file per process), and the Parquet files of `iopatterns
+    calls convert`. docs/application-traces.md is a tutorial.
     """
 
 

@@ -1,4 +1,4 @@
-"""The command `iopatterns check`, which checks if a drive may be measured."""
+"""The command `iopatterns check`, which checks whether a drive may be measured."""
 
 import contextlib
 import sys

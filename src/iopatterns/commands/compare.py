@@ -1,4 +1,4 @@
-"""The command `iopatterns compare`, which compares two drives or runs."""
+"""The command `iopatterns compare`, for two drives, two settings or two runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""The command `iopatterns factors`, which lists what studies may vary."""
+"""The command `iopatterns factors`, which lists the factors of studies.
+
+A factor is a fio option or a drive setting that a study may vary.
+"""
 
 import click
 

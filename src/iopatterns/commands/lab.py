@@ -9,8 +9,9 @@ import click
 def command() -> None:
     """Work on copies of the notebooks in JupyterLab.
 
-    The copies are in notebooks/working, and write tables, figures and numbers to results/working. `./reproduce.sh lab`
-    creates the copies and opens JupyterLab.
+    The copies are in notebooks/working. They write tables, figures and numbers to results/working, so that the
+    notebooks of the project and their results stay unchanged. `./reproduce.sh lab` creates the copies and opens
+    JupyterLab.
     """
 
 

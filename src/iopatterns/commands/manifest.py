@@ -1,4 +1,7 @@
-"""The command `iopatterns manifest`, which compares the results with checksums."""
+"""The command `iopatterns manifest`, which compares the results with checksums.
+
+The checksums are those that a run with the default configuration must give.
+"""
 
 import sys
 from pathlib import Path

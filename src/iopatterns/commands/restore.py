@@ -1,4 +1,7 @@
-"""The command `iopatterns restore`, which restores settings of disks."""
+"""The command `iopatterns restore`, which restores settings of disks.
+
+An interrupted measurement may leave such settings changed.
+"""
 
 import sys
 

@@ -1,4 +1,7 @@
-"""The command `iopatterns scorecard`, which prints the verdicts of all claims."""
+"""The command `iopatterns scorecard`, which prints the verdicts of all claims.
+
+A claim is a published statement. Its verdict says whether the measurements reproduce it.
+"""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The command `iopatterns spread`, which compares drives of one model."""
+"""The command `iopatterns spread`, which compares drives of one model.
+
+It shows how much results vary between the drives.
+"""
 
 from pathlib import Path
 

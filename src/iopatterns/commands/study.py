@@ -1,4 +1,7 @@
-"""The command group `iopatterns study`, which manages the studies of a project."""
+"""The command group `iopatterns study`, which manages the studies of a project.
+
+A study reproduces the experiments of one source, such as a paper.
+"""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The command `iopatterns verify`, which checks that results follow from raw files."""
+"""The command `iopatterns verify`, which checks results against the raw files.
+
+Raw files are the JSON output of fio.
+"""
 
 import sys
 

@@ -120,10 +120,10 @@ class Factor:
 
     @property
     def unit(self) -> str | None:
-        """The kind of conversion for levels that are written as text, such as ``duration``.
+        """The kind of conversion for levels that are given as text, such as ``duration``.
 
-        It is a kind that `units.canonical_value` accepts: ``size``, ``signed size``, ``duration`` or ``path``. None if
-        levels are not converted.
+        A level is a value of the factor. The kind is one that `units.canonical_value` accepts: ``size``, ``signed
+        size``, ``duration`` or ``path``. It is None if levels are not converted.
         """
         return self.kind if self.kind in units.READERS else None
 
@@ -528,10 +528,11 @@ class LevelScale:
 
 
 def level_scale(column: str, levels: Iterable[Any]) -> LevelScale:
-    """Return levels (values) of a factor as text, in one unit that keeps the text short.
+    """Return levels (values) of a factor as text, in one unit that keeps it short.
 
     The largest level determines the unit: B, KiB or MiB for sizes, and µs, ms or s for durations. For example, the
-    block sizes 4096 and 65536 become ``4`` and ``64`` with the label ``Block size (KiB)``.
+    block sizes 4096 and 65536 become ``4`` and ``64`` with the label ``Block size (KiB)``. Percentages get the unit %,
+    and all other levels no unit.
 
     Args:
         column: The column of the factor in tables with results, such as ``bs_bytes``. Any other column gets a label

@@ -41,8 +41,8 @@ class Cell:
     Attributes:
         study: The name of the study.
         drive: The name of the drive.
-        name: The name of the cell, such as ``randread-4k-q32-j1-1a2b3c4d``. It consists of the levels (values) of the
-            varied options, and of the first eight digits of the SHA-256 sum of the specification.
+        name: The name of the cell, such as ``randread-4k-q32-j1-1a2b3c4d``. It consists of the main fio options, the
+            drive settings, and the first eight digits of the SHA-256 sum of the specification.
         specification: All values that can change the result of the measurement, and no others, in canonical units.
         experiments: The names of the experiments of the study that contain the cell, in the order of the study file; at
             least one.
@@ -407,9 +407,11 @@ class _Tags:
     def readable(self, point: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
         """Return the readable part of a cell name, such as ``randread-4k-q32-j4-mix70``.
 
+        A cell is one configuration: a drive, its settings and a workload.
+
         Args:
-            point: The fio options of the cell.
-            settings: The drive settings of the cell.
+            point: The fio options of the cell, in canonical units.
+            settings: The drive settings of the cell, by name.
         """
         asynchronous = point.get("ioengine") in engines.ASYNCHRONOUS_ENGINES
         parts = []

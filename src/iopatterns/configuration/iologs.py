@@ -99,7 +99,7 @@ class IoLog:
 
     @property
     def largest_bytes(self) -> int:
-        """The length of the largest request, in bytes."""
+        """The length of the largest request in bytes; syncs count, too."""
         return max(request.length_bytes for request in self.requests)
 
     @property

@@ -170,7 +170,10 @@ class DriveKind:
 
     @property
     def needed(self) -> list[str]:
-        """The keys, such as ``path``, that an entry of this kind must have beside ``kind``."""
+        """The keys, such as ``path``, that an entry of this kind must have.
+
+        The key ``kind``, which every entry has, is left out.
+        """
         return [key for key in self.entry.__annotations__ if key in self.entry.__required_keys__ and key != "kind"]
 
     @property
