@@ -1,4 +1,4 @@
-"""Ownership of outputs: which files and folders this package writes, replaces and deletes.
+"""Ownership of outputs: which files this package writes, replaces and deletes.
 
 Every output that a user names, or that is in a user's folder, is made by this module:
 

@@ -82,7 +82,7 @@ def _tables(converted: Path, source: CallTraceFile) -> Iterator[pd.DataFrame]:
 
 
 def _write_calls(log: str, output: str) -> None:
-    """Write all reads and writes in a log of Darshan to a Parquet file, in order of time.
+    """Write all reads and writes in a log of Darshan to Parquet, in order of time.
 
     Only the separate process of this module calls this function. The columns are those of `Trace.pieces`.
 

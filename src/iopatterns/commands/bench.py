@@ -1,6 +1,6 @@
 """The command `iopatterns bench`, which measures a drive without a study.
 
-A study is a file that lists the measurements of a publication.
+A study reproduces the experiments of one source, such as a paper.
 """
 
 from pathlib import Path
@@ -29,8 +29,8 @@ def command(drive: str, options: tuple[str, ...], **given: str | int | None) -> 
     """Measure a drive over a grid of workloads, without a study.
 
     The command measures every combination of the given levels (values), prints a table and draws figures. Each
-    OPTION=LEVELS adds another fio option or drive setting to vary, such as thinktime=1ms,5ms or DRA=0,1. `iopatterns
-    factors` lists the options and settings. The checks that protect a drive are the same as in a study.
+    OPTION=LEVELS adds another fio option or drive setting to vary, such as thinktime=1ms,5ms or DRA=0,1.
+    `iopatterns factors` lists the options and settings. The checks that protect a drive are the same as in a study.
     """
     from iopatterns.configuration import kinds
 

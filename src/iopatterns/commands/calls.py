@@ -75,9 +75,9 @@ def _opened_trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["
 def command() -> None:
     """Inspect, convert and replay traces of system calls.
 
-    A trace lists the system calls with which a program accessed files. The commands read the text of `strace -f -ttt
-    -T`, a log of Darshan with DXT records, I/O logs of fio (a file per process), and the Parquet files of `iopatterns
-    calls convert`. docs/application-traces.md is a tutorial.
+    A trace lists the system calls with which a program accessed files. The commands read the text of
+    `strace -f -ttt -T`, a log of Darshan with DXT records, I/O logs of fio (a file per process), and the Parquet files
+    of `iopatterns calls convert`. docs/application-traces.md is a tutorial.
     """
 
 
@@ -121,10 +121,10 @@ def show_trace(paths: tuple[Path, ...], figures: Path | None, overwrite: bool, *
 @_reading_options
 @OVERWRITE_OPTION
 def convert_command(paths: tuple[Path, ...], output: Path, overwrite: bool, **given: object) -> None:
-    """Convert a trace of system calls in any supported format to a Parquet file.
+    """Convert a trace of any supported format to a Parquet file.
 
-    FILE... are the files of one trace. `iopatterns calls --help` lists the formats. OUTPUT is the Parquet file to
-    write. Its name must end in .parquet.
+    FILE... are the files of one trace, which lists the system calls of a program. `iopatterns calls --help` lists the
+    formats. OUTPUT is the Parquet file to write. Its name must end in .parquet.
     """
     from iopatterns import calls
 

@@ -30,13 +30,13 @@ _ALL_TRACES = "traces"
 class ExperimentConfig(TypedDict):
     """An experiment of a study, as in a file in config/studies.
 
-    A study reproduces one publication. A cell of the experiment is one configuration: a drive, its settings and a
-    workload. ``drives`` replaces the drives of the study. ``fio`` adds options to the fio options of the study, or
-    replaces them.
+    A cell of the experiment is one configuration: a drive, its settings and a workload. ``drives`` replaces the drives
+    of the study. ``fio`` adds options to the fio options of the study, or replaces them.
 
     Attributes:
-        vary: The levels (values) of each factor that the experiment varies, such as ``{"bs": ["4k", "28k"], "DRA": [0,
-            1]}``. A factor is a fio option or a drive setting. Every combination of levels is measured.
+        vary: The levels (values) of each factor that the experiment varies, such as
+            ``{"bs": ["4k", "28k"], "DRA": [0, 1]}``. A factor is a fio option or a drive setting. Every combination of
+            levels is measured.
         description: The purpose of the experiment.
         drives: The names of the drives that run the experiment.
         tables: The tables about the experiment that the notebook writes, by file name without suffix.
@@ -64,8 +64,8 @@ class ExperimentConfig(TypedDict):
 class StudyConfig(TypedDict):
     """The content of a study file, config/studies/STUDY.yaml.
 
-    A study reproduces one publication with one or several experiments. A cell is one configuration: a drive, its
-    settings and a workload.
+    A study consists of experiments, which reproduce a publication or measure drives of the user. A cell is one
+    configuration: a drive, its settings and a workload.
 
     Attributes:
         title: The title of the publication that the study reproduces; without a publication, the title of the study.
@@ -122,9 +122,9 @@ class PlannedRecording:
 class Config:
     """The validated configuration of a project, from the files in its folder config/.
 
-    Sizes are in bytes. Durations are in milliseconds, unless the name of the attribute has another unit. A study
-    reproduces one publication. A cell is one configuration: a drive, its settings and a workload. A repetition is one
-    run of fio for a cell.
+    Sizes are in bytes. Durations are in milliseconds, unless the name of the attribute has another unit. A study is a
+    set of experiments, usually those of one publication. A cell is one configuration: a drive, its settings and a
+    workload. A repetition is one run of fio for a cell.
 
     Attributes:
         root: The folder of the project.

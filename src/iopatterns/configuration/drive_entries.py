@@ -31,8 +31,8 @@ class DriveEntries:
         root: The folder of the project.
         entries: The entry of each drive, by name. An entry is a dictionary with the keys of config/drives.yaml, such as
             ``{"kind": "twin", "model": "c400"}``.
-        places: The file and key of each entry, by name of the drive, for messages. An example is ``config/drives.yaml:
-            labdisk``.
+        places: The file and key of each entry, by name of the drive, for messages. An example is
+            ``config/drives.yaml: labdisk``.
         user_drives: The names of the drives in config/drives.yaml.
         study_drives: The names of the drives that a study names, even if the study is not configured. These drives run
             only in the experiments that name them.

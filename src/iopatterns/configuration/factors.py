@@ -122,8 +122,8 @@ class Factor:
     def unit(self) -> str | None:
         """The kind of conversion for levels that are given as text, such as ``duration``.
 
-        A level is a value of the factor. The kind is one that `units.canonical_value` accepts: ``size``, ``signed
-        size``, ``duration`` or ``path``. It is None if levels are not converted.
+        A level is a value of the factor. The kind is one that `units.canonical_value` accepts: ``size``,
+        ``signed size``, ``duration`` or ``path``. It is None if levels are not converted.
         """
         return self.kind if self.kind in units.READERS else None
 
@@ -475,8 +475,8 @@ def factor_definitions() -> dict[str, Any]:
 
         - ``options``: a mapping from fio options to one level each, such as ``{"direct": 1}``
         - ``settings``: a mapping from drive settings to one level each, such as ``{"DRA": 0}``
-        - ``factors``: a mapping from fio options and drive settings to a list of levels each, such as ``{"bs": ["4k",
-          "28k"]}``
+        - ``factors``: a mapping from fio options and drive settings to a list of levels each, such as
+          ``{"bs": ["4k", "28k"]}``
         - ``tune``: a list of names of drive settings, such as ``["DRA", "WCE"]``
     """
     options, settings = (

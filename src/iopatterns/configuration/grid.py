@@ -58,7 +58,7 @@ class Cell:
     def folder(self) -> str:
         """The folder of the raw files (JSON output of fio) of this cell.
 
-        It is relative to data/raw, and has the form ``DRIVE/STUDY/CELL``.
+        The folder is relative to data/raw, and has the form ``DRIVE/STUDY/CELL``.
         """
         return f"{self.drive}/{self.study}/{self.name}"
 

@@ -28,8 +28,8 @@ class TwinEntry(_Described):
     Attributes:
         kind: Always ``twin``.
         model: The name of the drive's model, a file in data/twins without its suffix.
-        set: Values that replace parameters of the model, by name of the parameter, such as ``{"ftl.initial_state":
-            "random"}``.
+        set: Values that replace parameters of the model, by name of the parameter, such as
+            ``{"ftl.initial_state": "random"}``.
     """
 
     kind: Literal["twin"]
