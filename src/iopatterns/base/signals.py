@@ -25,7 +25,8 @@ class Interrupted(BaseException):
     """The exception that a stop signal raises within the context `interruptible`.
 
     A stop signal asks a process to end. Examples are SIGINT (Ctrl-C) and SIGTERM. The text of the exception is the name
-    of the signal. ``except Exception`` does not catch it.
+    of the signal. ``except Exception`` does not catch it. A measurement that ends with this exception keeps its
+    finished repetitions (runs of fio).
 
     Attributes:
         signal_number: The number of the signal.

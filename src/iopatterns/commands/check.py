@@ -15,12 +15,13 @@ from iopatterns.commands.job import require_host
 def command(drive: str, writing: bool) -> None:
     """Check whether DRIVE may be written, before any measurement.
 
-    DRIVE is a block device in config/drives.yaml. It may be written if it is the configured disk and writable, nothing
-    else uses it, it has no data except those listed under 'expendable', and the entry consents with 'destroy'. With
-    --reading, it only has to be the configured disk.
+    DRIVE is a block device in config/drives.yaml. It may be written under these conditions: it is the configured disk,
+    it is writable, nothing else uses it, it contains no data except those listed under 'expendable', and its entry
+    consents with 'destroy'. With --reading, it only has to be the configured disk.
 
     The command prints each check, its result and, where necessary, the remedy. It ends at the first failed check, and
-    changes nothing on the drive. The exit status is 1 if a check fails.
+    changes nothing on the drive. The exit status is 1 if a check fails. A drive that is no block device needs no
+    checks.
     """
     from iopatterns.base.yaml_schema import ConfigError
     from iopatterns.configuration import drive_entries, kinds
