@@ -1,4 +1,7 @@
-"""The program `iopatterns`. Each command is a module of `iopatterns.commands`."""
+"""The program `iopatterns`.
+
+Each of its commands is a module of `iopatterns.commands`.
+"""
 
 from collections.abc import Sequence
 
@@ -22,13 +25,17 @@ def iopatterns_command() -> None:
     """Measure drives, and inspect results and traces.
 
     All commands work on the project in the current folder. Most users only need `snakemake --cores 1`, which measures
-    and makes the report.
+    the drives and makes the report. `iopatterns COMMAND --help` describes a command.
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program.
+    """Run the program `iopatterns`.
 
-    The exit status is 2 for wrong usage or configuration, 128 + N after signal N, and 1 for other errors.
+    The function returns after success. Otherwise the process exits: with status 2 for wrong usage or configuration, 128
+    + N after signal N, and 1 for other errors.
+
+    Args:
+        arguments: The arguments, such as ``["check", "labdisk"]``; None for the arguments of this process.
     """
     command_line.run_program(iopatterns_command, "iopatterns", arguments)

@@ -1,4 +1,7 @@
-"""Reading of numbers from Parquet columns that other programs wrote."""
+"""Reading of numbers from columns of Parquet files that other programs wrote.
+
+Such a column may have another type, missing values, or numbers out of range.
+"""
 
 from typing import Any
 
@@ -11,20 +14,23 @@ from iopatterns.base.input_file import MAX_NUMBER, printable
 def checked_numbers(
     column: Any, name: str, faults: dict[int, str], expected: str, factor: int = 1, *, unknown: int | None = None
 ) -> np.ndarray:
-    """Return the numbers in a column, each multiplied by a factor, as int64.
+    """Convert a Parquet column of numbers to int64, and report faulty rows.
 
-    A valid number is at least 0, and its product is below 2^62. A product with a fraction is rounded. If only whole
-    numbers are expected, such a product is faulty instead. For each faulty row, the result is 0, and a message is added
-    to ``faults``.
+    Each number is multiplied by ``factor``. A number is faulty if it is not a finite number, is negative, or has a
+    product of 2^62 or more. A product with a fraction is rounded; it is faulty instead if ``expected`` begins with
+    "whole".
 
     Args:
-        column: The column (pyarrow.Array).
-        name: Name of the column, for messages.
-        faults: The messages, by index of the row. A row that already has a message keeps it.
-        expected: Description of a valid number, for messages. If it begins with "whole", only whole numbers are
-            expected.
-        factor: The factor.
-        unknown: The number that replaces a missing value; None if a missing value is faulty.
+        column: The column (pyarrow.Array). Text such as "12" is read as a number.
+        name: The name of the column, for messages.
+        faults: Receives a message for each faulty row, by the index of the row, from 0. A row that already has a
+            message keeps it.
+        expected: A description of a valid number, for messages, such as ``whole number of bytes from 0 to 2^62``.
+        factor: The factor, such as 512 to convert sectors to bytes.
+        unknown: The result for a missing value, such as -1. It is not multiplied. None makes a missing value faulty.
+
+    Returns:
+        An array with the product of each row. A faulty row has the product 0.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Ownership of outputs: which files and folders this package writes, replaces and deletes.
+"""Ownership of outputs: which files this package writes, replaces and deletes.
 
 Every output that a user names, or that is in a user's folder, is made by this module:
 
@@ -29,7 +29,11 @@ _MARKER_TEXT = b"iopatterns made this folder. It replaces and deletes files in t
 
 
 def is_own_folder(folder: str) -> bool:
-    """Return whether a folder has the mark of this package."""
+    """Return whether a folder has the mark of this package, ``.iopatterns-folder``.
+
+    The mark is a small file, which `claim_folder` writes. It permits this package to replace and delete files in the
+    folder. The result is False for a missing or unreadable folder.
+    """
     try:
         descriptor = os.open(os.path.join(folder, MARKER_FILE), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # noqa: PTH118
     except OSError:
@@ -51,19 +55,22 @@ def claim_folder(
 ) -> None:
     """Mark a folder as this package's own, unless it contains files of somebody else.
 
-    A missing folder is created.
+    The mark is the file ``.iopatterns-folder``. It permits this package to replace and delete files in the folder. A
+    missing folder is created. A folder that already has the mark is accepted.
 
     Args:
         folder: Path of the folder.
-        inputs: Folders that are read and must not be written.
-        overwrite: Whether a folder with other files may be used. It is not marked then. None if the user cannot ask for
-            that.
+        inputs: Files and folders that the caller reads. The folder must not be one of them.
+        overwrite: True accepts a folder with files of somebody else, and leaves it without a mark. False refuses the
+            folder, and the error message suggests the option ``--overwrite``. None refuses the folder without this
+            suggestion, for commands that lack the option.
         is_ours: Function that recognises a folder that an earlier version of this package made without a mark. Its
-            arguments are the path of the folder, and the names of its files. None to recognise no such folder.
+            arguments are the path of the folder and the names of its entries. None to recognise no such folder.
 
     Raises:
-        OutputError: The folder is a symbolic link or an input, or has files and no mark, or the path is not a folder.
-        OSError: The folder cannot be created.
+        OutputError: The folder is an input. Or the folder has no mark, and is a symbolic link or contains files of
+            somebody else. Or the path is not a folder.
+        OSError: The folder cannot be created or marked.
     """
     _require_no_input(folder, inputs)
     if is_own_folder(folder) and not os.path.islink(folder):  # noqa: PTH114
@@ -103,10 +110,15 @@ def _write_mark(folder: str) -> None:
 def create_folder(folder: str) -> None:
     """Create a folder, or accept an existing folder that contains no files.
 
-    Empty folders in the folder are accepted: Snakemake creates the folders of outputs before a job starts.
+    Empty subfolders are accepted, because Snakemake creates the folders of outputs before a job starts. The folder is
+    not marked as this package's own.
+
+    Args:
+        folder: Path of the folder. Missing parents are created.
 
     Raises:
-        OutputError: The folder is a symbolic link, or contains a file, or the path is not a folder.
+        OutputError: The folder is a symbolic link, or contains a file or link at any depth, or the path is not a
+            folder.
         OSError: The folder cannot be created.
     """
     os.close(_open_folder(folder))
@@ -146,11 +158,14 @@ def _foreign_files(folder: str, name: str, other_remedy: str = "") -> "OutputErr
 
 
 class OutputFile:
-    """A file that a user named, which appears when it is complete.
+    """A context manager that writes a file which a user named, atomically.
 
-    The object is a context manager, and yields the path of a temporary file in the same folder. The temporary file
-    exists, is empty, and has the suffix of the file. When the context ends without an error, the temporary file is
-    flushed and gets its name. Else it is deleted.
+    The context yields the path of an empty temporary file in the same folder and with the same suffix. The caller
+    writes the content to the temporary file. When the context ends without an error, the temporary file is flushed to
+    disk and renamed to `path`. When it ends with an error, the temporary file is deleted, and any existing file at
+    `path` stays unchanged.
+
+    The end of the context raises OutputError if another program has meanwhile created or replaced the file at `path`.
 
     Attributes:
         path: Path of the file.
@@ -166,12 +181,14 @@ class OutputFile:
     ) -> None:
         """Check whether a file may be written, before a long computation of its content.
 
+        Nothing is written before the context begins.
+
         Args:
-            path: The file. Missing parent folders are created in the context.
-            inputs: Files that are read and must not be replaced, also through another name of the same file.
+            path: The file. Missing parent folders are created when the context begins.
+            inputs: Files that the caller reads. ``path`` must not be one of them, not even under another name.
             overwrite: Whether an existing file may be replaced.
-            is_ours: Function that returns whether this package wrote an existing file for the same purpose, so that the
-                file may be replaced without ``overwrite``. None to recognise no file.
+            is_ours: Function that returns whether this package wrote an existing file for the same purpose. Such a file
+                is replaced without ``overwrite``. None to recognise no file.
 
         Raises:
             OutputError: The path is a symbolic link, a folder or an input. Or it is an existing file that may not be
@@ -195,7 +212,10 @@ class OutputFile:
         self._replaced = (state.st_dev, state.st_ino)
 
     def __enter__(self) -> Path:
-        """Create the temporary file, and return its path."""
+        """Create the empty temporary file, and return its path.
+
+        Missing parent folders are created.
+        """
         path = self.path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._temporary = path.with_name(f".{path.stem[:100]}.{os.urandom(4).hex()}.partial{path.suffix}")
@@ -203,10 +223,12 @@ class OutputFile:
         return self._temporary
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
-        """Give the file its name, or delete the temporary file after an error.
+        """Give the temporary file its final name, or delete it after an error.
+
+        Nothing happens after `discard`.
 
         Raises:
-            OutputError: The path has been created or replaced in the meantime.
+            OutputError: Another program has created or replaced the file at `path` since this object was created.
         """
         if self._temporary is None:
             return
@@ -220,7 +242,10 @@ class OutputFile:
             self._temporary = None
 
     def discard(self) -> None:
-        """Delete the temporary file, so that the end of the context writes nothing."""
+        """Delete the temporary file, so that the end of the context writes nothing.
+
+        Any existing file at `path` stays unchanged.
+        """
         if self._temporary is not None:
             self._temporary.unlink(missing_ok=True)
             self._temporary = None

@@ -1,4 +1,4 @@
-"""Writing and reading of Parquet files, table by table, so that memory stays small."""
+"""Reading and writing of Parquet files in parts, so that little memory is needed."""
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,9 +14,10 @@ _BUFFER_BYTES = 2**20
 
 
 def open_parquet(path: Path) -> "pyarrow.parquet.ParquetFile":
-    """Open a Parquet file, of which only small parts are then kept in memory.
+    """Open a Parquet file for reading in batches, with little memory.
 
-    With its defaults, pyarrow reads complete row groups, and keeps what it has read until the file is closed.
+    With its defaults, pyarrow reads complete row groups, and keeps what it has read until the file is closed. This
+    function disables that. Use the result as a context manager, or close it.
     """
     import pyarrow.parquet
 
@@ -26,13 +27,15 @@ def open_parquet(path: Path) -> "pyarrow.parquet.ParquetFile":
 def read_batches(
     file: "pyarrow.parquet.ParquetFile", path: Path, columns: Sequence[str], rows: int
 ) -> "Iterator[pyarrow.RecordBatch]":
-    """Yield the rows of a Parquet file in batches, and count them as the progress of reading the file.
+    """Yield the rows of a Parquet file in batches.
+
+    The progress bar of `reading_progress.shown` includes this file while its rows are read.
 
     Args:
         file: The file, opened with `open_parquet`.
-        path: The path of the file.
-        columns: The columns to read.
-        rows: The number of rows of a batch; the last batch may have fewer.
+        path: The path of the file, which gives its size for the progress bar.
+        columns: The names of the columns to read.
+        rows: The largest number of rows in a batch.
     """
     size_bytes, row_count, read_rows = path.stat().st_size, max(1, file.metadata.num_rows), 0
     with reading_progress.watched_position(lambda: size_bytes * read_rows / row_count, size_bytes):
@@ -44,16 +47,17 @@ def read_batches(
 def write_tables(
     path: Path, tables: "Iterable[pyarrow.Table]", about: Mapping[str, str], dictionary: Collection[str]
 ) -> None:
-    """Write tables with the same columns to a new Parquet file, one after another.
+    """Write tables to one Parquet file, one after another.
 
-    Equal tables give equal bytes.
+    All tables must have the same columns. Equal tables give equal bytes. Only one table at a time is in memory if
+    ``tables`` is a generator.
 
     Args:
         path: The file.
         tables: The tables, at least one.
         about: The metadata of the file, as keys and values.
-        dictionary: The names of all columns that are not integers, and of integer columns with few distinct values.
-            These columns are dictionary-encoded, and all others are delta-encoded.
+        dictionary: The names of the columns to encode as a dictionary of distinct values: all columns that are not
+            integers, and integer columns with few distinct values. All other columns are delta-encoded.
     """
     import pyarrow.parquet
 

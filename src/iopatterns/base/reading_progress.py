@@ -1,4 +1,4 @@
-"""A progress bar for reading large files."""
+"""A progress bar in the terminal for reading large files."""
 
 import contextlib
 import os
@@ -14,10 +14,12 @@ _watched: list[tuple[Callable[[], float], int]] = []
 
 @contextlib.contextmanager
 def watched(file: IO[Any]) -> Iterator[None]:
-    """Count an open file as being read, for as long as this context lasts.
+    """Show an open file in the progress bar, within this context.
+
+    The bar appears only within the context `shown`.
 
     Args:
-        file: The file, open for reading in binary or text mode.
+        file: The file, open for reading in binary or text mode. Another thread asks for its position.
     """
     binary = getattr(file, "buffer", file)
     with watched_position(binary.tell, os.fstat(file.fileno()).st_size):
@@ -26,10 +28,13 @@ def watched(file: IO[Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watched_position(position_bytes: Callable[[], float], size_bytes: int) -> Iterator[None]:
-    """Count a file as being read by a library, for as long as this context lasts.
+    """Show a file that a library reads in the progress bar, within this context.
+
+    The bar appears only within the context `shown`. Use `watched` for a Python file object.
 
     Args:
-        position_bytes: A function that returns how much of the file has been read. A thread calls it.
+        position_bytes: A function that returns how many bytes of the file have been read. Another thread calls it a few
+            times per second.
         size_bytes: The size of the file.
     """
     entry = (position_bytes, size_bytes)
@@ -42,10 +47,11 @@ def watched_position(position_bytes: Callable[[], float], size_bytes: int) -> It
 
 @contextlib.contextmanager
 def shown() -> Iterator[None]:
-    """Show how much of the watched files has been read, for as long as this context lasts.
+    """Show a progress bar for file reading while this context lasts.
 
-    The bar is on standard error if this is a terminal that can show a bar; otherwise nothing is printed. It disappears
-    at the end.
+    The bar shows how many bytes have been read of all files in a context `watched` or `watched_position`. It appears on
+    standard error, while there is such a file, and disappears at the end. Nothing is shown if standard error is not a
+    terminal that can draw a bar.
     """
     if not sys.stderr.isatty():
         yield

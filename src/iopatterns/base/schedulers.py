@@ -14,8 +14,9 @@ SUCCESSORS: Mapping[str, str] = {"noop": "none", "deadline": "mq-deadline", "cfq
 
 
 def modern_equivalent(scheduler: str) -> str:
-    """Return the modern successor of a legacy I/O scheduler: ``bfq`` for ``cfq``.
+    """Return the modern successor of a legacy I/O scheduler of Linux.
 
-    A scheduler without a successor is returned unchanged.
+    The successor is ``none`` for ``noop``, ``mq-deadline`` for ``deadline``, and ``bfq`` for ``cfq``. Any other name is
+    returned unchanged.
     """
     return SUCCESSORS.get(scheduler, scheduler)

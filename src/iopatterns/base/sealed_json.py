@@ -1,4 +1,7 @@
-"""JSON files that contain the SHA-256 of their own text, so that later changes are noticed."""
+"""Sealed JSON files: each contains the SHA-256 of its own text.
+
+Edits and damage are therefore noticed.
+"""
 
 import hashlib
 import re
@@ -13,11 +16,15 @@ _OWN_SUM = re.compile(rb'^  "sha256": "([0-9a-f]{64})",\n', re.MULTILINE)
 
 
 def write_sealed_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a mapping as a JSON file with the key ``sha256``, atomically.
+    """Write a sealed JSON file: a JSON file that contains the SHA-256 of its text.
+
+    The key ``sha256`` is added. Its value is the SHA-256 of the text without this key's line. The file is written
+    atomically, and replaces an existing file.
 
     Args:
         path: The file.
-        content: The mapping, without the key ``sha256`` and with at least one key after it in alphabetical order.
+        content: The mapping to write, without the key ``sha256``. At least one key must come after ``sha256`` in
+            alphabetical order.
     """
     text = files.json_text(content)
     with_sum = files.json_text({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()})
@@ -26,11 +33,23 @@ def write_sealed_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def has_seal(found: bytes) -> bool:
-    """Return whether the content of a file has one line with its SHA-256."""
+    """Return whether a file contains the SHA-256 of its own text, right or wrong.
+
+    `write_sealed_json` writes such files.
+
+    Args:
+        found: The content of the file.
+    """
     return len(_OWN_SUM.findall(found)) == 1
 
 
 def is_unchanged(found: bytes) -> bool:
-    """Return whether the content of a file matches the SHA-256 in it."""
+    """Return whether a file of `write_sealed_json` still matches its own SHA-256.
+
+    The result is False if the file contains no SHA-256 of its own text.
+
+    Args:
+        found: The content of the file.
+    """
     lines = _OWN_SUM.findall(found)
     return len(lines) == 1 and lines[0].decode() == hashlib.sha256(_OWN_SUM.sub(b"", found)).hexdigest()

@@ -40,13 +40,14 @@ _CHUNK = 2**16
 class SealedTarFormat:
     """A format of sealed tar files, such as archives of drives.
 
-    A sealed tar file is an xz-compressed tar file. Its first member (file in the tar file) is a manifest.
+    A sealed tar file is an xz-compressed tar file. Its first member (file in the tar file) is a manifest in JSON, which
+    has the SHA-256 sum of each other member.
 
     Attributes:
-        name: The value of ``format`` in the manifest.
+        name: The value of ``format`` in the manifest, such as ``iopatterns archive``.
         version: The value of ``version`` in the manifest.
-        noun: Noun for a file of this format, for messages, such as "archive".
-        command: The command that writes such a file, for messages.
+        noun: Noun for a file of this format, for messages, such as ``archive``.
+        command: The command that writes such a file, for messages, such as ``iopatterns archive DRIVE``.
         error: The type of the errors about files of this format, a subclass of IoPatternsError.
     """
 
@@ -63,7 +64,7 @@ class SealedTarFormat:
 
     @property
     def copy_again(self) -> str:
-        """The advice to copy a damaged file again, such as "Copy the archive again …"."""
+        """The advice for a damaged file, such as "Copy the archive again from its origin"."""
         return f"Copy the {self.noun} again from its origin"
 
 
@@ -73,11 +74,13 @@ class SealedTarFormat:
 def write_sealed_tar(output: Path, members: Iterable[tuple[str, bytes]]) -> None:
     """Write a sealed tar file: an xz-compressed tar file that begins with a manifest.
 
-    Equal members give equal bytes, whatever the time and the user.
+    Equal members give equal bytes: the file contains neither times nor users. An existing file is overwritten.
 
     Args:
         output: The file.
-        members: Path and content of each member (file in the tar file). The first member must be the manifest.
+        members: Path and content of each member (file in the tar file), in the order of writing. The first member must
+            be ``manifest.json``, a JSON object with the keys ``format`` and ``version`` of a `SealedTarFormat`, and
+            with the SHA-256 sums of the other members under a key of the caller's choice.
 
     Raises:
         ValueError: The path of a member is too long for a tar file. The message names the member.
@@ -102,7 +105,8 @@ def write_sealed_tar(output: Path, members: Iterable[tuple[str, bytes]]) -> None
 class _Stream:
     """The decompressed content of an xz file, read in order.
 
-    Data are decompressed on demand. A damaged part is therefore reported when the member that it belongs to is read.
+    Data are decompressed on demand. A damaged part is therefore reported when the member (file in the tar file) that
+    contains the part is read.
     """
 
     def __init__(self, path: Path, file: io.BufferedReader, format_: SealedTarFormat) -> None:
@@ -114,7 +118,7 @@ class _Stream:
         self._read_bytes = 0
 
     def read(self, size: int) -> bytes:
-        """Return the next ``size`` bytes; fewer only at the end of the stream.
+        """Return the next ``size`` decompressed bytes; fewer only at the stream's end.
 
         Raises:
             LZMAError: The file is damaged.
@@ -137,20 +141,24 @@ class _Stream:
         return b"".join(parts)
 
     def too_large(self, what: str) -> IoPatternsError:
-        """Return the error for a file that is too large, or has a part that is too large.
+        """Return an error for a file that is too large, or has a part that is too large.
 
-        This package never writes such a file. The message therefore advises the user not to use the file.
+        The caller raises the error. This package never writes such a file. The message therefore advises the user not
+        to use the file.
 
         Args:
-            what: What is too large, for the message. It follows the path of the file there.
+            what: What is too large, such as ``has a member x of 99 bytes``. It follows the path of the file in the
+                message.
         """
         return self._format.error(f"{self._path}: {what}. Nothing was unpacked. Do not use this file.")
 
     def exactly(self, size: int) -> bytes:
-        """Return the next ``size`` bytes.
+        """Return the next ``size`` decompressed bytes.
 
         Raises:
             EOFError: Fewer bytes are left.
+            LZMAError: The file is damaged.
+            IoPatternsError: The decompressed content is too large for a file of this size.
         """
         content = self.read(size)
         if len(content) < size:
@@ -158,9 +166,14 @@ class _Stream:
         return content
 
     def at_end(self) -> bool:
-        """Read on, and return whether only the padding of the tar format was left.
+        """Read the rest of the file, and return whether it is only padding (zero bytes).
 
-        The result is False if any other data follow.
+        The tar format ends with such padding. The result is False if any other data follow.
+
+        Raises:
+            LZMAError: The file is damaged.
+            EOFError: The file is cut short.
+            IoPatternsError: The decompressed content is too large for a file of this size.
         """
         while part := self.read(_CHUNK):
             if part.strip(b"\0"):
@@ -169,14 +182,15 @@ class _Stream:
 
 
 class SealedTarReader:
-    """A reader of a sealed tar file, which begins with a manifest.
+    """A reader of a sealed tar file: an xz-compressed tar file with a manifest.
 
     Call `manifest` first. Then iterate over `members`, which reads the other members (files in the tar file) one by
-    one. It checks each member against its SHA-256 sum.
+    one. It checks each member against its SHA-256 sum. Reading takes bounded time and memory, even for a malicious
+    file.
 
     Args:
         path: Path of the file, for messages.
-        file: The opened file, as returned by `open_sealed_tar`.
+        file: The opened file, as returned by `open_sealed_tar`. The caller closes it.
         format_: The expected format.
     """
 
@@ -186,10 +200,14 @@ class SealedTarReader:
         self._stream = _Stream(path, file, format_)
 
     def manifest(self) -> dict[str, Any]:
-        """Return the decoded manifest, the first member of the file.
+        """Read the first member of the file, and return it as a decoded JSON object.
+
+        The keys ``format`` and ``version`` have been checked, all others have not. Call this method once, before
+        `members`.
 
         Raises:
-            IoPatternsError: The file does not begin with a manifest of the expected format and version.
+            IoPatternsError: The file does not begin with a manifest of the expected format and version, or is damaged.
+                The type of the error is that of the format.
         """
         format_ = self._format
         try:
@@ -216,7 +234,9 @@ class SealedTarReader:
         return found
 
     def malformed(self, why: object) -> IoPatternsError:
-        """Return the error for a manifest that lacks a key or has a wrong value.
+        """Return an error for a manifest that lacks a key or has a wrong value.
+
+        The caller raises the error. Its message names the file, and advises the user to copy the file again.
 
         Args:
             why: What is wrong in the manifest, for the message.
@@ -225,12 +245,13 @@ class SealedTarReader:
         return self._damaged(f"its {MANIFEST_MEMBER} is not valid for version {version} ({reason})")
 
     def escape(self, name: str) -> IoPatternsError:
-        """Return the error for a member with a path that is not safe to unpack.
+        """Return an error for a member with a path that is not safe to unpack.
 
-        Such a path leads out of the folder in which the file is unpacked, or contains an invalid file name.
+        Such a path leads out of the folder in which the file is unpacked, or contains an invalid file name. The caller
+        raises the error.
 
         Args:
-            name: Path of the member.
+            name: Path of the member (file in the tar file).
         """
         return self._format.error(
             f"{self._path}: its member '{messages.printable(name)}' is outside its folder, or is not a valid file"
@@ -238,17 +259,17 @@ class SealedTarReader:
         )
 
     def members(self, sums: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
-        """Yield path and content of each member after the manifest.
+        """Yield path and content of each member after the manifest, in order.
 
-        The file is complete and undamaged only if the iteration ends without an error.
+        Call `manifest` before. The file is complete and undamaged only if the iteration ends without an error.
 
         Args:
-            sums: The SHA-256 sum of each of these members, by path of the member. The paths are in the order of the
-                members in the file.
+            sums: The expected members (files in the tar file): SHA-256 sum in hexadecimal digits, by path of the
+                member. The paths are in the order of the members in the file.
 
         Raises:
-            IoPatternsError: A member is missing, is too large, or does not have its path or SHA-256 sum. Or data follow
-                the last member.
+            IoPatternsError: A member is missing, is too large, or does not have the expected path or SHA-256 sum. Or
+                data follow the last member. The type of the error is that of the format.
         """
         for expected, sum_ in sums.items():
             damage = f"damaged: its member {expected} is not what was packed (SHA-256)"
@@ -299,10 +320,10 @@ class SealedTarReader:
 
 
 def is_plain_name(text: str) -> bool:
-    """Return whether a text can be the name of a file or folder that is not hidden.
+    """Return whether a text is a safe name for one file or folder, and not hidden.
 
-    Such a name is printable, has no slash, does not begin with a dot, and has 1 to 255 bytes. A path that consists of
-    such names cannot lead outside its folder.
+    Such a name is printable, has no slash, does not begin with a dot, and has 1 to 255 bytes in UTF-8. A path that
+    consists of such names cannot lead outside its folder.
     """
     return (
         text.isprintable()
@@ -313,14 +334,18 @@ def is_plain_name(text: str) -> bool:
 
 
 def open_sealed_tar(path: Path, format_: SealedTarFormat) -> io.BufferedReader:
-    """Open a sealed tar file for `SealedTarReader`.
+    """Open a sealed tar file for `SealedTarReader`, and return the binary file.
+
+    A sealed tar file is an xz-compressed tar file that begins with a manifest. Its content is not checked here. The
+    caller closes the file.
 
     Args:
         path: The file.
         format_: The expected format, for error messages.
 
     Raises:
-        IoPatternsError: The file does not exist, cannot be read, is not a regular file, or has more than 2 GiB.
+        IoPatternsError: The file does not exist, cannot be read, is not a regular file, or has more than 2 GiB. The
+            type of the error is that of the format.
     """
     try:
         return files.open_bounded(path, _MOST_FILE_BYTES)

@@ -22,9 +22,11 @@ _received: list[int] = []  # the first stop signal within `interruptible`, if an
 
 
 class Interrupted(BaseException):
-    """The exception that a stop signal raises within `interruptible`.
+    """The exception that a stop signal raises within the context `interruptible`.
 
-    Repetitions that were finished before are kept.
+    A stop signal asks a process to end. Examples are SIGINT (Ctrl-C) and SIGTERM. The text of the exception is the name
+    of the signal. ``except Exception`` does not catch it. A measurement that ends with this exception keeps its
+    finished repetitions (runs of fio).
 
     Attributes:
         signal_number: The number of the signal.
@@ -41,11 +43,14 @@ class Interrupted(BaseException):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Make each stop signal raise `Interrupted` while the context lasts.
+    """Make stop signals raise `Interrupted` while this context lasts.
 
-    Only the first signal raises. Later ones are ignored, so that they do not interrupt the clean-up. If Python discards
-    the exception, which it does in destructors and callbacks, the end of the context or `raise_if_interrupted` raises
-    the exception again.
+    A stop signal asks a process to end. Examples are SIGINT (Ctrl-C) and SIGTERM. Only the first signal raises the
+    exception. Later signals are ignored, so that they do not interrupt the clean-up. The earlier signal handlers are
+    restored at the end. Only the main thread can use this context.
+
+    Python discards exceptions in destructors and callbacks. If it discards `Interrupted`, the end of the context or the
+    next `raise_if_interrupted` raises the exception again.
     """
 
     def stop(signal_number: int, _frame: FrameType | None) -> None:
@@ -65,9 +70,10 @@ def interruptible() -> Iterator[None]:
 
 
 def raise_if_interrupted() -> None:
-    """Raise `Interrupted` if a stop signal has arrived within `interruptible`.
+    """Raise `Interrupted` again if a stop signal has arrived within `interruptible`.
 
-    Code that starts long work, or waits, calls this function: the first exception may have been discarded.
+    Python discards an exception that a signal handler raises in a destructor or callback. Code therefore calls this
+    function before it starts long work or waits. Outside `interruptible`, nothing happens.
     """
     if _received:
         raise Interrupted(_received[0])
@@ -75,10 +81,10 @@ def raise_if_interrupted() -> None:
 
 @contextmanager
 def stop_signals_blocked() -> Iterator[None]:
-    """Block all stop signals while this context lasts.
+    """Block all stop signals in the current thread while this context lasts.
 
-    Signals that arrive meanwhile stay pending, and are delivered on exit. Child processes that are started in the
-    context inherit the blocked signals.
+    A stop signal asks a process to end. Examples are SIGINT (Ctrl-C) and SIGTERM. Signals that arrive meanwhile stay
+    pending, and are delivered on exit. Child processes that are started in the context inherit the blocked signals.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:

@@ -1,7 +1,7 @@
 """The environment of child processes: the same time zone and locale everywhere.
 
-Without it, the output of fio and other programs would depend on the host and the user. Programs that access a real
-drive get nothing else from the user's environment than PATH.
+Otherwise the output of fio and other programs would depend on the host and the user. Programs that access a real drive
+get nothing else from the user's environment than PATH.
 """
 
 import os
@@ -30,12 +30,13 @@ _DROPPED_FOR_JOBS = frozenset(
 
 
 def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return environment variables for child processes, with UTC and the C locale.
+    """Return environment variables for child processes, in UTC and one locale.
 
-    Variables that set another locale or time zone, and POSIXLY_CORRECT, are removed.
+    The time zone becomes UTC, and the locale C.UTF-8. Variables that set another locale or time zone, and
+    POSIXLY_CORRECT, are removed. All other variables are kept.
 
     Args:
-        given: The variables to start from; by default the environment of this process.
+        given: The variables to start from; None for the environment of this process.
     """
     given = os.environ if given is None else given
     others = {name: value for name, value in given.items() if name not in _DROPPED and not name.startswith("LC_")}
@@ -43,19 +44,20 @@ def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def minimal_environment() -> dict[str, str]:
-    """Return environment variables for programs that access a real drive: PATH, UTC and the C locale.
+    """Return environment variables for programs that access a real drive.
 
-    No other variable of this process is passed on. Variables such as LD_PRELOAD, LD_LIBRARY_PATH, FAKETIME, GCONV_PATH
-    and GLIBC_TUNABLES load other code into a program, or change what it does: the library of eatmydata, for example,
-    omits all flushes.
+    They are PATH of this process, and the variables for the time zone UTC and the locale C.UTF-8. No other variable of
+    this process is passed on. Variables such as LD_PRELOAD, LD_LIBRARY_PATH, FAKETIME, GCONV_PATH and GLIBC_TUNABLES
+    load other code into a program, or change what it does: the library of eatmydata, for example, omits all flushes.
     """
     return {"PATH": os.environ.get("PATH", os.defpath), **_FIXED}
 
 
 def preloaded_libraries() -> str:
-    """Return the libraries that the environment has loaded into this process; empty if there are none.
+    """Return the libraries that LD_PRELOAD and LD_AUDIT loaded into this process.
 
-    The text is the value of LD_PRELOAD and LD_AUDIT when this process started (ld.so(8)).
+    The result is one text: the values of the two variables when this process started, separated by a blank. It is empty
+    if neither was set, or if /proc cannot be read. ld.so(8) describes the variables.
     """
     try:
         entries = _START_ENVIRONMENT.read_bytes().split(b"\0")
@@ -66,9 +68,10 @@ def preloaded_libraries() -> str:
 
 
 def system_preloads() -> str:
-    """Return the libraries that this system loads into every program, from /etc/ld.so.preload.
+    """Return the libraries that this system loads into every program.
 
-    The text is empty if there are none. No environment prevents the loading.
+    The result is one text: the entries of /etc/ld.so.preload, separated by blanks. It is empty if there are none, or if
+    the file cannot be read. A process cannot prevent this loading through its environment.
     """
     try:
         lines = _SYSTEM_PRELOADS.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -78,10 +81,11 @@ def system_preloads() -> str:
 
 
 def restart_without_preloads() -> None:
-    """Start this process again without LD_PRELOAD and LD_AUDIT, if they were set when it started.
+    """Start this process again if LD_PRELOAD or LD_AUDIT was set when it started.
 
-    Such a library may give this process a wrong time, or omit its flushes. The process keeps its number. Nothing
-    happens if no library was loaded.
+    Libraries in these variables may give this process a wrong time, or omit its flushes. The new program has the same
+    arguments and the same process number, and its environment lacks the two variables. The function then does not
+    return. It does nothing if neither variable was set.
     """
     if preloaded_libraries():
         environment = {name: value for name, value in os.environ.items() if name not in _LOADERS}
@@ -89,9 +93,9 @@ def restart_without_preloads() -> None:
 
 
 def make_environment_uniform() -> None:
-    """Set time zone, locale and PATH of this process and its future children.
+    """Change the environment of this process, for itself and its future children.
 
-    - The time zone becomes UTC, and the locale C.
+    - The time zone becomes UTC, and the locale C.UTF-8.
     - Variables that change the behaviour of Python or matplotlib, such as PYTHONPATH, are removed.
     - Jobs, which are started with ``python -m``, do not import modules from the working directory (PYTHONSAFEPATH).
     - The folder of the running Python becomes the first in PATH. Jobs of a workflow therefore find the commands of this

@@ -1,6 +1,6 @@
 """Conversion of sizes and durations between text and numbers.
 
-Numbers are in bytes or microseconds.
+Sizes are in bytes, durations in microseconds, unless a function says otherwise.
 """
 
 import os.path
@@ -40,23 +40,24 @@ def _parse(text: str, factors: Mapping[str, int], what: str, base_unit: str) -> 
 
 
 def parse_size(value: str | int) -> int:
-    """Return a size in bytes, from ``4096``, ``'4k'`` or ``'4 KiB'``.
+    """Return a size in bytes: 4096 for ``4096``, ``'4k'`` or ``'4 KiB'``.
 
-    A number without a unit is in bytes. All units are powers of 1024.
+    Units are ``B``; ``k``, ``m``, ``g`` and ``t`` in either case; and ``KiB``, ``MiB``, ``GiB`` and ``TiB``. They are
+    powers of 1024. Text without a unit, and an integer, are in bytes.
 
     Raises:
-        ValueError: The text is not a size, or not a whole number of bytes.
+        ValueError: The text is not a size with one of these units, or not a whole number of bytes.
     """
     return value if isinstance(value, int) else _parse(value, _SIZE_BYTES, "size", "bytes")
 
 
 def parse_signed_size(value: str | int) -> int:
-    """Return a size in bytes, which may be negative, as in ``'-8k'``.
+    """Return a size in bytes, which may be negative: -8192 for ``'-8k'``.
 
-    Otherwise like `parse_size`.
+    `parse_size` describes the units.
 
     Raises:
-        ValueError: The text is not a size.
+        ValueError: The text is not a size, or not a whole number of bytes.
     """
     if isinstance(value, str) and value.startswith("-"):
         return -parse_size(value[1:])
@@ -64,9 +65,9 @@ def parse_signed_size(value: str | int) -> int:
 
 
 def parse_duration_us(value: str) -> int:
-    """Return a duration in microseconds, from ``'500 ms'`` or ``'2 s'``.
+    """Return a duration in microseconds: 500000 for ``'500 ms'``.
 
-    Units are us, ms, s, min and h.
+    Units are us, ms, s, min and h. The unit is required, the blank before it is not.
 
     Raises:
         ValueError: The text is not a duration with a unit, or not a whole number of microseconds.
@@ -86,23 +87,27 @@ READERS: dict[str, Callable[[Any], Any]] = {
 def canonical_value(value: Any, kind: str | None) -> Any:
     """Convert a value of the configuration to its canonical form.
 
-    Sizes become bytes, durations become microseconds, and paths are normalised, for example ``a//b`` to ``a/b``.
+    Sizes become bytes (4096 for ``'4k'``), durations become microseconds (2000 for ``'2 ms'``), and paths are
+    normalised (``a/b`` for ``a//b``).
 
     Args:
-        value: The value.
+        value: The value. Durations and paths are text; sizes are text or integers.
         kind: ``size``, ``signed size``, ``duration`` or ``path``; None for any other value, which is returned
             unchanged.
 
     Raises:
-        ValueError: The value is not of this kind.
+        ValueError: The text is not a value of this kind.
     """
     return value if kind is None else READERS[kind](value)
 
 
 def format_size(value_bytes: int) -> str:
-    """Return a size in bytes as text for fio, in the largest exact unit.
+    """Return a size as text for fio, in the largest unit that gives a whole number.
 
-    Examples: ``'4k'`` for 4096, ``'4097'`` for 4097, ``'-8k'`` for -8192.
+    Examples: ``'4k'`` for 4096, ``'4097'`` for 4097, ``'-8k'`` for -8192. The units are k, m, g and t, powers of 1024.
+
+    Args:
+        value_bytes: The size, which may be negative.
     """
     for suffix, factor in (("t", 2**40), ("g", 2**30), ("m", 2**20), ("k", 2**10)):
         if value_bytes and value_bytes % factor == 0:
@@ -111,9 +116,12 @@ def format_size(value_bytes: int) -> str:
 
 
 def format_duration_us(value_us: int) -> str:
-    """Return a duration in microseconds as text, in the largest exact unit.
+    """Return a duration as text, in the largest unit that gives a whole number.
 
     Units are s, ms and us. Examples: ``'4s'`` for 4000000, ``'1500us'`` for 1500.
+
+    Args:
+        value_us: The duration in microseconds.
     """
     for suffix, factor in (("s", 10**6), ("ms", 10**3)):
         if value_us and value_us % factor == 0:
@@ -122,9 +130,12 @@ def format_duration_us(value_us: int) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration for people, such as ``'42 s'`` or ``'3 min 20 s'``.
+    """Return a duration as text for people, such as ``'42 s'`` or ``'3 min 20 s'``.
 
     From one hour on, seconds are left out: ``'2 h 05 min'``.
+
+    Args:
+        seconds: The duration, at least 0. It is rounded to whole seconds.
     """
     whole = round(seconds)
     if whole < 60:

@@ -28,7 +28,8 @@ _TAG = "tag:yaml.org,2002:"
 class YamlError(ValueError):
     """The error raised for a YAML text that this package does not accept.
 
-    The text is not valid YAML, or breaks another rule, such as the greatest accepted length.
+    The text is not valid YAML, or breaks a rule of `parse_yaml`, such as the greatest accepted depth. Or a list in the
+    text cannot be edited.
 
     Attributes:
         line: Line of the problem, from 1; None if it is unknown.
@@ -71,11 +72,14 @@ class _Node(NamedTuple):
 def parse_yaml(text: str) -> Any:
     """Return the content of a text with one YAML document.
 
-    The content consists of dict, list, str, int, float, bool and None. An empty text gives None. Dates stay text.
+    The content consists of dict, list, str, int, float, bool and None. All keys are str. An empty text gives None.
+    Dates stay text. Aliases are expanded. A text may have at most 100,000 keys and values, aliases expanded, and 50
+    nested levels.
 
     Raises:
-        YamlError: The text is not valid YAML, is too long or nested too deeply, contains a key twice or several
-            documents, or has content that JSON cannot represent.
+        YamlError: The text is not valid YAML, exceeds a limit, contains several documents, or contains a key twice. Or
+            it has content that JSON cannot represent, such as an infinite number or a key that is not text. Merge keys
+            (``<<``) are not supported either.
     """
     loader = _Loader(text)
     try:
@@ -95,8 +99,11 @@ def line_of(text: str, path: Iterable[str | int]) -> int:
     Args:
         text: A text that `parse_yaml` accepts.
         path: Keys and list indices that lead from the top level to the value. For example, ``["a", 0]`` leads to the
-            first item of the list under the key ``a``. If the path leads to no value, the line of its last existing
-            part is returned; 1 if no part exists.
+            first item of the list under the key ``a``.
+
+    Returns:
+        The line of the value's key, or of the value itself if it is an item of a list. If the path leads to no value,
+            the line of its last existing part; 1 if no part exists.
     """
     node, line = yaml.compose(text, Loader=_Loader), 1
     for part in path:
@@ -116,17 +123,18 @@ def line_of(text: str, path: Iterable[str | int]) -> int:
 
 
 def remove_list_item(text: str, key: str, item: str) -> str:
-    """Return a YAML text without one item of a list.
+    """Return a YAML text from which one item of a list is removed.
 
     The rest of the text, including comments, stays unchanged.
 
     Args:
         text: The text.
         key: The top-level key of the list. The list must be in brackets, such as ``[a, b]``.
-        item: The item to remove.
+        item: The item to remove. If the list contains it several times, the first is removed.
 
     Raises:
-        YamlError: There is no list in brackets under the key, or the list contains other lists or mappings.
+        YamlError: The text is not valid, there is no list in brackets under the key, the list contains other lists or
+            mappings, or the edited text would not have the wanted list.
         ValueError: The list does not contain the item.
     """
     start, items = _flow_list(text, key)
@@ -142,7 +150,7 @@ def remove_list_item(text: str, key: str, item: str) -> str:
 
 
 def add_list_item(text: str, key: str, item: str, preceding: Iterable[str]) -> str:
-    """Return a YAML text with a new item in a list.
+    """Return a YAML text to which one item of a list is added.
 
     The rest of the text, including comments, stays unchanged.
 
@@ -154,7 +162,8 @@ def add_list_item(text: str, key: str, item: str, preceding: Iterable[str]) -> s
             the list. If the list contains none of them, the new item becomes the first.
 
     Raises:
-        YamlError: There is no list in brackets under the key, or the list contains other lists or mappings.
+        YamlError: The text is not valid, there is no list in brackets under the key, the list contains other lists or
+            mappings, or the edited text would not have the wanted list.
     """
     start, items = _flow_list(text, key)
     values, wanted = [node.value for node in items], set(preceding)

@@ -25,23 +25,26 @@ _MOST_PROBLEMS = 20
 class ConfigError(IoPatternsError):
     """The error raised for a mistake in a configuration file.
 
-    The message names the file, the key and the valid choices.
+    The message names the file, the key and, where they are known, the valid choices. A command that ends with this
+    error has the exit status 2.
     """
 
     exit_status = 2
 
 
 def read_yaml(root: Path, file: str) -> Any:
-    """Return the content of a YAML file: dictionaries, lists, text and numbers.
+    """Return the content of a YAML file, without checking it against a schema.
 
-    `yaml_files.parse_yaml` describes the accepted YAML. An empty file gives None.
+    The content consists of dict, list, str, int, float, bool and None. An empty file gives None.
+    `yaml_files.parse_yaml` describes the accepted YAML. A file may have at most 4 MiB.
 
     Args:
         root: The folder of the project.
         file: Path of the file, relative to ``root``.
 
     Raises:
-        ConfigError: The file is missing, cannot be read or is not valid. The message names the file and the line.
+        ConfigError: The file is missing, cannot be read or is not valid YAML. The message names the file and, where it
+            is known, the line.
     """
     try:
         text = files.read_text_bounded(root / file, yaml_files.MAX_YAML_BYTES)
@@ -59,7 +62,12 @@ def read_yaml(root: Path, file: str) -> Any:
 def did_you_mean(word: str, valid: Iterable[str]) -> str:
     """Return a hint such as ``" Did you mean 'x'?"`` for a mistyped word.
 
-    The hint begins with a space. It is empty if no valid word is similar. Letter case does not matter.
+    The hint begins with a space, so that it can follow a sentence. It is empty if no valid word is similar. Letter case
+    does not matter.
+
+    Args:
+        word: The mistyped word.
+        valid: The valid words.
     """
     if len(word) > _LONGEST_WORD:
         return ""
@@ -71,12 +79,13 @@ def did_you_mean(word: str, valid: Iterable[str]) -> str:
 def require_valid(file: str, content: Any, schema: dict[str, Any]) -> None:
     """Raise ConfigError if the content of a file does not match a JSON schema.
 
-    The message has one line for each mistake, for at most 20 mistakes.
+    The message has one line for each mistake. It explains at most 20 mistakes, and counts the others. A line has the
+    file, the key, the problem and the valid choices. An empty file (None) is a mistake.
 
     Args:
         file: Name of the file, for messages.
-        content: The content of the file.
-        schema: The schema. Two keywords extend JSON Schema: ``x-unit`` is the kind of a text, such as ``duration`` (see
+        content: The content of the file, as `read_yaml` returns it.
+        schema: The schema. Two keywords extend JSON Schema. ``x-unit`` is the kind of a text, such as ``duration`` (see
             `units.canonical_value`). ``x-hint`` describes the valid values in messages.
     """
     if content is None:
@@ -191,7 +200,7 @@ class _UnitKeyword:
     def validate(self, instance: Any) -> None:
         """Raise ValueError if a text is not of the kind, or is below the ``minimum``.
 
-        Values that are not text are not checked.
+        The kind, such as ``size``, and the minimum are from the schema. Values that are not text are not checked.
         """
         if isinstance(instance, str):
             value = units.canonical_value(instance, self._unit)

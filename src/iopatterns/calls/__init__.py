@@ -41,11 +41,12 @@ _VALID_FORMATS = (
 
 @dataclass
 class ReadingNotes:
-    """Numbers of lines and calls that were skipped while a trace was read.
+    """What was skipped while a trace of system calls was read.
+
+    Give a new object to `open_trace`, and look at it after the trace has been read.
 
     Attributes:
-        skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
-            line.
+        skipped: The counter of faulty lines, which are skipped. None raises an error at the first faulty line instead.
         left_out: Number of reads and writes that were skipped because their file or offset is unknown. Examples are
             accesses to pipes, and accesses to files that were opened before the trace began. The number is set when the
             trace has been read to its end.
@@ -63,22 +64,25 @@ def open_trace(
     adapter: str = "",
     only: str = "*",
 ) -> Trace:
-    """Return the trace in one or several files.
+    """Return a trace of system calls from one or several files.
 
-    The content of the files determines their format. The files are read when `Trace.pieces` is called.
+    A trace lists the system calls with which a program's processes accessed files. The content of the first file
+    determines the format: output of ``strace -f -ttt -T``, a log of Darshan with DXT records, I/O logs of fio, or
+    Parquet by `convert_calls`. The calls are read later, by `Trace.pieces`.
 
     Args:
-        paths: The files.
+        paths: The files of the trace. Only strace, I/O logs of fio and adapters accept several: one for each process.
         name: Name of the trace. If it is empty, the name that a Parquet file records is used. For other formats, it is
             the name of the first file without its suffix.
-        notes: Receives the numbers of skipped lines and calls. None to raise an error at the first faulty line.
+        notes: Receives the numbers of skipped lines and calls. None raises an error at the first faulty line.
         adapter: A class of the user, as ``FILE.py:CLASS``, that reads a format for which this package has no reader
             (see `adapter.Adapter`). Empty for a format that this package reads.
-        only: Shell pattern of file names, such as ``/home/me/*``. Calls on other files are left out.
+        only: Shell pattern of file names, such as ``/home/me/*``. Calls on other files are left out. ``*`` also matches
+            slashes.
 
     Raises:
-        CallsError: A file is missing or is not a trace, or the adapter cannot be imported. Faulty lines raise this
-            error later, in `Trace.pieces`.
+        CallsError: No file is given, a file is missing or is not a trace, or the adapter cannot be imported. Faulty
+            lines raise this error later, in `Trace.pieces`.
     """
     if not paths:
         raise CallsError("give at least one file of a trace")
@@ -181,15 +185,15 @@ def _call_tables(events: Iterable[Event], notes: ReadingNotes) -> Iterator[pd.Da
 
 @dataclass(frozen=True)
 class CallConversion:
-    """Result of converting a trace of system calls.
+    """Summary of a trace of system calls that `convert_calls` has written.
 
     Attributes:
         name: Name of the trace.
         origin: ``recorded``, or ``stand-in`` for a synthetic trace that replaces an unpublished trace.
-        form: Name of the original format.
+        form: Name of the original format, such as ``strace``.
         calls: Number of calls.
-        processes: Number of processes.
-        duration_ns: Time of the last call since the start of the trace.
+        processes: Number of processes with calls.
+        duration_ns: Time from the start of the trace to the beginning of its last call.
     """
 
     name: str
@@ -203,16 +207,16 @@ class CallConversion:
 def convert_calls(
     trace: Trace, output: Path, inputs: Sequence[Path] = (), *, overwrite: bool = False
 ) -> CallConversion:
-    """Write a trace of system calls to a Parquet file.
+    """Write a trace of system calls to a Parquet file, and return its summary.
 
     Args:
-        trace: The trace.
+        trace: The trace, from `open_trace` or `stand_ins.stand_in`.
         output: The Parquet file. It appears only when it is complete.
         inputs: The files of the trace, which must not be overwritten.
         overwrite: Whether an existing output is replaced.
 
     Returns:
-        Name, origin and original format of the trace, and the numbers of its calls and processes.
+        Name, origin and original format of the trace, its duration, and the numbers of its calls and processes.
 
     Raises:
         CallsError: The trace is not valid or has no calls, or ``output`` does not end in .parquet.

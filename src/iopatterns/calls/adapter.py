@@ -1,4 +1,4 @@
-"""Read traces of system calls in other formats with a class of the user.
+"""Read traces of system calls in other formats, with a class of the user.
 
 The traces of Sandia National Laboratories have such a format. docs/application-traces.md has a complete example.
 """
@@ -18,8 +18,9 @@ __all__ = ["Adapter", "Event", "load_adapter", "read_with_adapter"]
 class Adapter:
     """Base class for readers of trace formats that this package does not know.
 
-    Derive a class, and implement `events`. Each file of a trace is read by a separate object of the class, which can
-    store what it needs from earlier lines of its file.
+    A trace lists the system calls with which a program accessed files. Derive a class, and implement `events`, which
+    parses one line of text. Each file of a trace is read by a separate object of the class, which can store what it
+    needs from earlier lines of its file.
 
     Attributes:
         path: The file.
@@ -31,9 +32,9 @@ class Adapter:
     def events(self, line: str) -> Iterable[Event]:
         """Return the successful system calls in a line, usually one or none.
 
-        Leave out the offset of an event if the offset follows from earlier calls on the same descriptor, as for read()
-        and write(). Times are in nanoseconds from any starting point, which must be the same for all files of a trace.
-        Within a file, times must not decrease.
+        Times are in nanoseconds from any starting point, which must be the same for all files of a trace. Within a
+        file, times must not decrease. Set ``offset_bytes`` of an event only if the line contains the offset, as for
+        pread64(). For read() and write(), the offset follows from earlier calls on the same descriptor.
 
         Args:
             line: A line of the file.
@@ -45,10 +46,12 @@ class Adapter:
 
 
 def load_adapter(name: str) -> type[Adapter]:
-    """Import an adapter class, and return the class.
+    """Import a class that reads traces of another format, and return the class.
+
+    The Python file is executed.
 
     Args:
-        name: Python file and class, as ``FILE.py:CLASS``.
+        name: Python file and class, as ``FILE.py:CLASS``, such as ``sandia.py:SandiaLog``.
 
     Raises:
         CallsError: The file cannot be imported, or does not contain a class of this name that derives from `Adapter`.
@@ -75,14 +78,14 @@ def load_adapter(name: str) -> type[Adapter]:
 
 
 def read_with_adapter(sources: Sequence[CallTraceFile], adapter: type[Adapter]) -> Iterator[Event]:
-    """Yield the events in several files in order of time.
+    """Yield the system calls in several files of a trace, in order of time.
 
     Args:
         sources: The files.
-        adapter: The class that parses lines. Each file gets an object of its own.
+        adapter: The class that parses lines, derived from `Adapter`. Each file gets an object of its own.
 
     Raises:
-        CallsError: A line is faulty, and faulty lines are not skipped.
+        CallsError: A line is faulty, and faulty lines are not skipped (``skipped`` of the file is None).
     """
     events = (source.parsed(source.lines(), adapter(source.path).events) for source in sources)
     return heapq.merge(*events, key=lambda event: event.time_ns)

@@ -24,21 +24,20 @@ _MAGIC = (b"75d\x00", b"\x00d57")
 
 
 def is_darshan_log(head: bytes) -> bool:
-    """Return whether a file is a log of Darshan.
+    """Return whether a file is a log of Darshan, which traces parallel programs.
 
     Args:
-        head: The first bytes of the file, at least 16.
+        head: The first bytes of the file, at least 16. With fewer bytes, the result may be False for a log.
     """
     return head[8:12] == _MAGIC[0] or head[12:16] == _MAGIC[1]
 
 
 def read_dxt(source: CallTraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the reads and writes in a log of Darshan as tables.
+    """Yield the reads and writes in a log of Darshan as tables, in order of time.
 
-    The tables have the columns of `Trace.pieces`, and are in order of time. The number of a process is its MPI rank.
-    DXT records the offset and the size of each access, but neither opens nor the names of calls. So each read is
-    reported as pread64, and each write as pwrite64. PyDarshan reads the complete log into the memory of the separate
-    process.
+    The tables have the columns of `Trace.pieces`. The number of a process is its MPI rank. The DXT records of a log
+    contain offset and size of each access, but neither opens nor the names of calls. So each read is reported as
+    pread64, and each write as pwrite64. A separate process reads the complete log into its memory.
 
     Raises:
         CallsError: The log is damaged, or contains no DXT records.
@@ -83,7 +82,7 @@ def _tables(converted: Path, source: CallTraceFile) -> Iterator[pd.DataFrame]:
 
 
 def _write_calls(log: str, output: str) -> None:
-    """Write all reads and writes in a log of Darshan to a Parquet file, in order of time.
+    """Write all reads and writes in a log of Darshan to Parquet, in order of time.
 
     Only the separate process of this module calls this function. The columns are those of `Trace.pieces`.
 

@@ -16,10 +16,17 @@ _CALLS |= {"sync": "fsync", "datasync": "fdatasync"}
 
 
 def read_iologs(sources: Sequence[CallTraceFile]) -> Iterator[Call]:
-    """Yield the calls in several I/O logs of fio in order of time.
+    """Yield the system calls in several I/O logs of fio, in order of time.
 
-    A call's process is the position of its log in ``sources``, from 0. Its time counts from the start of its log. A
-    ``trim`` is skipped, because programs have no such system call.
+    Each log (fio option write_iolog) has the requests of one process. The number of the process is the position of its
+    log in ``sources``, from 0. The times of each log count from its own start. A ``trim`` is skipped, because programs
+    have no such system call.
+
+    Args:
+        sources: The logs.
+
+    Raises:
+        CallsError: A line is faulty, and faulty lines are not skipped (``skipped`` of the log is None).
     """
     logs = (_read_iolog(source, process) for process, source in enumerate(sources))
     return heapq.merge(*logs, key=lambda call: call.time_ns)
@@ -39,7 +46,10 @@ def is_stand_in_log(source: CallTraceFile) -> bool:
     """Return whether an I/O log of fio was made from a stand-in.
 
     A stand-in is a synthetic trace that replaces an unpublished trace. In a log that was made from a stand-in, the
-    first file name begins with `STAND_IN_FILE_PREFIX`.
+    first file name begins with `STAND_IN_FILE_PREFIX` (``stand-in.``), after any folders.
+
+    Args:
+        source: The log.
     """
     for _, line in source.lines():
         if line.strip() not in IOLOG_HEADERS:

@@ -1,4 +1,7 @@
-"""Types and tables for traces of system calls."""
+"""Types and tables for traces of system calls.
+
+A trace lists the system calls with which the processes of a program accessed files.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -35,29 +38,29 @@ CALL_TYPE = pd.CategoricalDtype(list(CALL_KINDS))
 
 
 class CallsError(IoPatternsError):
-    """Error in a trace of system calls.
+    """Error in a trace of system calls, or in its use.
 
     The message has the file, and the line if there is one.
 
     Attributes:
-        exit_status: Exit status of the command line for this error.
+        exit_status: Exit status of the command line for this error, 2.
     """
 
     exit_status = 2
 
 
 class Call(NamedTuple):
-    """System call on a file.
+    """One system call on a file.
 
     Attributes:
         process: Number of the process.
-        time_ns: Time at which the call began, since the start of the trace.
+        time_ns: Time at which the call began, in nanoseconds since the start of the trace.
         call: Name of the call, a key of `CALL_KINDS`, such as ``pread64``.
         file: Path of the file.
         offset_bytes: Offset of a read or write, new position in the file after a seek, or new size of a truncated file;
-            `UNKNOWN` for all other calls.
+            `UNKNOWN` (-1) for all other calls.
         size_bytes: Number of bytes read or written; 0 for all other calls.
-        duration_ns: Duration of the call; `UNKNOWN` if it was not recorded.
+        duration_ns: Duration of the call in nanoseconds; `UNKNOWN` (-1) if it was not recorded.
     """
 
     process: int
@@ -71,12 +74,13 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class CallTraceFile(input_file.InputFile):
-    """File with a trace of system calls.
+    """File with a trace of system calls, which is read line by line.
+
+    A faulty line raises CallsError, or is skipped and counted.
 
     Attributes:
         path: The file.
-        skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
-            line.
+        skipped: The counter of faulty lines, which are skipped. None raises an error at the first faulty line instead.
     """
 
     ERROR = CallsError
@@ -85,13 +89,16 @@ class CallTraceFile(input_file.InputFile):
 
 @dataclass(frozen=True)
 class Trace:
-    """Trace of system calls.
+    """Trace of system calls, with which the processes of a program accessed files.
+
+    The calls are not in memory. `pieces` and `table` read them.
 
     Attributes:
         name: Name of the trace.
         origin: ``recorded``, or ``stand-in`` for a synthetic trace that replaces an unpublished trace.
-        form: Name of the original format.
-        read: Reads the trace from its start; returns an iterator over its tables, see `pieces`.
+        form: Name of the original format, such as ``strace``.
+        read: Function that reads the trace from its start, and returns an iterator over its tables. `pieces` describes
+            the tables.
     """
 
     name: str
@@ -103,16 +110,17 @@ class Trace:
     def label(self) -> str:
         """Name of the trace for tables and figures, such as ``Sandia-cth (stand-in)``.
 
-        Only the label of a stand-in (a synthetic trace that replaces an unpublished one) has the addition in
-        parentheses.
+        A stand-in is a synthetic trace that replaces an unpublished trace. The label of any other trace is its name
+        alone.
         """
         return f"{self.name} (stand-in)" if self.origin == "stand-in" else self.name
 
     def pieces(self) -> Iterator[pd.DataFrame]:
-        """Yield the calls as tables of at most `PIECE_CALLS` rows.
+        """Yield the system calls as tables with a row for each call.
 
-        The columns are the fields of `Call`: ``call`` is categorical, ``file`` is str, all others are int64. The calls
-        of each process are in order of time.
+        A table has at most `PIECE_CALLS` (100,000) rows. The columns are the fields of `Call`: ``process``,
+        ``time_ns``, ``call``, ``file``, ``offset_bytes``, ``size_bytes`` and ``duration_ns``. ``call`` is categorical,
+        ``file`` is str, all others are int64. The calls of each process are in order of time.
 
         Each call of this method reads the trace from its start. Memory use does not grow with the length of the trace,
         except for logs of Darshan.
@@ -123,7 +131,9 @@ class Trace:
         return self.read()
 
     def table(self) -> pd.DataFrame:
-        """Return all calls as one table, with the columns that `pieces` describes.
+        """Return all system calls as one table, with the columns that `pieces` describes.
+
+        The complete trace must fit into memory.
 
         Raises:
             CallsError: The trace is not valid.
@@ -132,9 +142,9 @@ class Trace:
 
 
 def call_tables(calls: Iterable[Call]) -> Iterator[pd.DataFrame]:
-    """Yield calls as tables of at most `PIECE_CALLS` rows.
+    """Yield system calls as tables of at most `PIECE_CALLS` (100,000) rows.
 
-    The columns are the fields of `Call`.
+    A table has a row for each call, in the given order. The columns are the fields of `Call`.
     """
     calls = iter(calls)
     while rows := list(islice(calls, PIECE_CALLS)):
@@ -142,7 +152,7 @@ def call_tables(calls: Iterable[Call]) -> Iterator[pd.DataFrame]:
 
 
 def empty_calls() -> pd.DataFrame:
-    """Return a table without calls that has all columns: the fields of `Call`."""
+    """Return a table without rows that has the columns of `Trace.pieces`."""
     return _table([])
 
 

@@ -33,14 +33,16 @@ _MAY_BE_UNKNOWN = frozenset({"offset_bytes", "duration_ns"})
 
 
 def read_trace_origin(source: CallTraceFile) -> tuple[str, TraceOrigin]:
-    """Return the name and the origin of the trace in a Parquet file.
+    """Return name and origin of the trace of system calls in a Parquet file.
 
     Returns:
-        The name and the origin. Without a name in the metadata, the name is the file name without its suffix. The
-            origin is ``recorded``, or ``stand-in`` for a synthetic trace that replaces an unpublished trace.
+        The name and the origin. The name is that in the metadata of the file. Without a name there, it is the file name
+            without its suffix. The origin is ``recorded``, or ``stand-in`` for a synthetic trace that replaces an
+            unpublished trace.
 
     Raises:
         CallsError: The metadata of the file do not contain the origin.
+        ValueError: The file is not a Parquet file.
     """
     import pyarrow.parquet
 
@@ -57,12 +59,17 @@ def read_trace_origin(source: CallTraceFile) -> tuple[str, TraceOrigin]:
 
 
 def read_calls(source: CallTraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the calls in a Parquet file as tables.
+    """Yield the system calls in a Parquet file as tables.
 
-    The tables have the columns of `Trace.pieces`. Messages name a faulty row by its position, from 0.
+    The tables have the columns of `Trace.pieces`. A row is faulty if it has a value that is not valid for its column.
+    Messages name a faulty row by its position, from 0.
+
+    Args:
+        source: A file that `write_calls` has written, or another file with these columns.
 
     Raises:
-        CallsError: A column is missing, or a row is faulty and faulty rows are not skipped.
+        CallsError: A column is missing, or a row is faulty and faulty rows are not skipped (``skipped`` of the file is
+            None).
     """
     with open_parquet(source.path) as file:
         names = file.schema_arrow.names
@@ -111,14 +118,14 @@ def _convert_batch(batch: Any) -> tuple[pd.DataFrame, dict[int, str]]:
 
 
 def write_calls(path: Path, trace: Trace, pieces: Iterable[pd.DataFrame]) -> None:
-    """Write the calls of a trace to a new Parquet file.
+    """Write the system calls of a trace to a Parquet file.
 
-    The same trace always gives the same bytes.
+    The same trace always gives the same bytes. An existing file is overwritten.
 
     Args:
         path: The file.
-        trace: The trace. Its name, origin and original format are recorded in the file.
-        pieces: Consecutive parts of the trace, as tables with the columns of `Trace.pieces`.
+        trace: The trace. Its name, origin and original format are recorded in the metadata of the file.
+        pieces: The calls: consecutive parts of the trace, as tables with the columns of `Trace.pieces`.
     """
     entries = {"": _VERSION, ".name": trace.name, ".origin": trace.origin, ".source": trace.form}
     # the empty table gives a trace without calls its columns

@@ -18,12 +18,15 @@ FORK, EXECUTE, EXIT, CLOSE_RANGE = "fork", "execve", "exit", "close_range"
 
 
 class Event(NamedTuple):
-    """Successful system call, as a program made it.
+    """Successful system call on a descriptor, as a program made it.
+
+    `PositionTracker` determines file and offset of the call from earlier events.
 
     Attributes:
         process: Number of the process.
-        time_ns: Time at which the call began, from any starting point that all events share.
-        call: Name of the call: a key of `CALL_KINDS`, or `FORK`, `EXECUTE`, `EXIT` or `CLOSE_RANGE`.
+        time_ns: Time at which the call began, in nanoseconds from any starting point that all events share.
+        call: Name of the call: a key of `CALL_KINDS`, such as ``pread64``, or `FORK`, `EXECUTE`, `EXIT` or
+            `CLOSE_RANGE`.
         descriptor: Descriptor on which the call acts. For close_range: the first closed descriptor. For iowait: the
             number that iread or iwrite returned.
         file: For an open: path of the opened file. For other calls: path of the descriptor's file if the line of the
@@ -35,7 +38,7 @@ class Event(NamedTuple):
             the position. For an iread or iwrite: number of the request. For a fork: number of the child process. For a
             close_range: the last closed descriptor.
         whence: Point from which a seek counts: SEEK_SET, SEEK_CUR or SEEK_END.
-        duration_ns: Duration of the call; `UNKNOWN` if the duration was not recorded.
+        duration_ns: Duration of the call in nanoseconds; `UNKNOWN` (-1) if the duration was not recorded.
         flags: For an open: O_APPEND, O_TRUNC and O_CLOEXEC, if set. For a dup: O_CLOEXEC, if set. For a fork:
             CLONE_FILES, if the child shares the descriptors of its parent.
     """
@@ -74,11 +77,14 @@ class _Descriptor(NamedTuple):
 
 
 class PositionTracker:
-    """Tracker of the open files of all processes, and of the position in each open file.
+    """Tracker of the open files of all processes, and of the position in each of them.
+
+    A trace contains offsets only for some system calls, such as pread64. The tracker computes all other offsets from
+    earlier calls, as the kernel does. Use a new tracker for each trace.
 
     Attributes:
-        left_out: Number of reads and writes whose file or offset is unknown. For example, their descriptor was opened
-            before the trace began, or belongs to a pipe or socket.
+        left_out: Number of reads and writes that `follow` has left out because their file or offset is unknown. For
+            example, their descriptor was opened before the trace began, or belongs to a pipe or socket.
     """
 
     def __init__(self) -> None:
@@ -89,13 +95,16 @@ class PositionTracker:
         self._asynchronous: dict[tuple[int, int], str] = {}
 
     def follow(self, events: Iterable[Event]) -> Iterator[Call]:
-        """Convert events to calls on files, with file and offset.
+        """Convert events to calls on files, each with its file and offset.
 
         Events that are not calls on a known file, such as a fork, are left out. Calls on files below /dev, /proc and
         /sys are left out, too. Times count from the first event.
 
         Args:
-            events: The events of all processes, in order of time.
+            events: The system calls of all processes, in order of time.
+
+        Yields:
+            The calls, in the order of the events.
         """
         for event in events:
             if self._start_ns is None:

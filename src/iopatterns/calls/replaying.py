@@ -40,14 +40,15 @@ _DRIVE = "drive"
 
 @dataclass(frozen=True)
 class WrittenIologs:
-    """I/O logs for fio, and the files that they require.
+    """I/O logs for fio that replay a trace, and the files that they require.
 
     Attributes:
         logs: Path of each log, by the number of its process.
         sizes_bytes: Size that each file must have before the replay, by the name of the file in the logs. The size
             covers all data that a process reads before it writes them; 0 if there are no such data. For a replay on a
-            bare drive, the only entry is the size of the accessed part of the drive.
-        names: Name of each file in the logs, by the path of the file in the trace.
+            bare drive, the only key is ``drive``, with the size of the accessed part of the drive.
+        names: Name of each file in the logs, by the path of the file in the trace. For a replay on a bare drive, all
+            files have the name ``drive``.
     """
 
     logs: Mapping[int, Path]
@@ -55,10 +56,12 @@ class WrittenIologs:
     names: Mapping[str, str]
 
     def job_file(self, options: Mapping[str, object]) -> str:
-        """Return the text of a job file for fio with a job ``processN`` for each log.
+        """Return the text of a job file with which fio replays the logs.
+
+        The file has a job ``processN`` for each log, where N is the number of the process.
 
         Args:
-            options: Options of fio for all jobs, by name.
+            options: Options of fio for all jobs, by name, such as ``{"ioengine": "psync"}``.
         """
         lines = ["[global]", *(f"{name}={value}" for name, value in options.items())]
         for process, log in self.logs.items():
@@ -69,16 +72,18 @@ class WrittenIologs:
 def to_iologs(
     trace: Trace, folder: Path, *, processes: Collection[int] | None = None, within: str = "", timed: bool = False
 ) -> WrittenIologs:
-    """Write an I/O log for each process, for a replay on files.
+    """Write an I/O log of fio for each process, for a replay on files.
 
     Args:
-        trace: The trace.
-        folder: Folder for the logs, which are named ``TRACE.PROCESS.log``.
+        trace: The trace of system calls.
+        folder: Folder for the logs, which are named ``TRACE.PROCESS.log``. It is created if it is missing.
         processes: Numbers of the processes to replay; None for all.
-        within: Prefix of all file names in the logs, such as ``/mnt/``. After the prefix, the names contain no
-            slash.
+        within: Prefix of all file names in the logs, such as ``/mnt/``. After the prefix, the names contain no slash.
         timed: True to let fio wait for the time of each request in the trace (logs of version 3). False to let fio
             submit the requests one after another without waiting for these times (logs of version 2).
+
+    Returns:
+        The paths of the logs, and the files that must exist before the replay. These files are not written.
 
     Raises:
         CallsError: A process is not in the trace or makes no reads and writes, or fio cannot read a path.
@@ -102,17 +107,20 @@ def to_drive_iologs(
     processes: Collection[int] | None = None,
     timed: bool = False,
 ) -> WrittenIologs:
-    """Write an I/O log for each process, for a replay on a bare drive.
+    """Write an I/O log of fio for each process, for a replay on a bare drive.
 
-    Each file takes up a part of the drive, from the start of the file to the last accessed byte. The parts follow one
-    another in the order in which the trace first reads or writes the files. The requests are extended to begin and end
-    at multiples of 4 KiB, like the pages of a file system.
+    A bare drive has no file system. Each file of the trace takes up a part of the drive, from the start of the file to
+    the last accessed byte. The parts follow one another in the order in which the trace first reads or writes the
+    files. The requests are extended to begin and end at multiples of 4 KiB, like the pages of a file system.
 
     Args:
-        trace: The trace.
-        folder: Folder for the logs, which are named ``TRACE.PROCESS.log``.
+        trace: The trace of system calls. It is read twice.
+        folder: Folder for the logs, which are named ``TRACE.PROCESS.log``. It is created if it is missing.
         processes: Numbers of the processes to replay; None for all.
         timed: Whether fio waits for the times of the trace, see `to_iologs`.
+
+    Returns:
+        The paths of the logs, and the size of the accessed part of the drive.
 
     Raises:
         CallsError: A process is not in the trace or makes no reads and writes, or fio cannot read the folder's path.
@@ -135,16 +143,16 @@ def write_replay_folder(
 ) -> Path:
     """Write all files that fio needs to replay a trace; return the job file's path.
 
-    The job file is ``replay.fio``. The I/O logs are in the subfolder ``logs``. For a replay on files, the subfolder
-    ``files`` has these files, with the sizes that they must have before the replay.
+    The job file is ``replay.fio``. The I/O logs, one for each process, are in the subfolder ``logs``. For a replay on
+    files, the subfolder ``files`` has these files, with the sizes that they must have before the replay.
 
     Args:
-        trace: The trace.
+        trace: The trace of system calls.
         folder: The folder, which must be empty or missing.
         processes: Numbers of the processes to replay; None for all.
         timed: Whether fio waits for the times of the trace, see `to_iologs`.
-        drive: Whether to replay on a bare drive instead of files. fio takes the path of the drive from the environment
-            variable TWIN_DRIVE, which `twin run` sets.
+        drive: Whether to replay on a bare drive, without a file system, instead of on files. fio takes the path of the
+            drive from the environment variable TWIN_DRIVE, which `twin run` sets.
 
     Raises:
         CallsError: The trace cannot be replayed.
@@ -207,6 +215,8 @@ class _Names:
     def name(self, file: str) -> str:
         """Return the name that a file of the trace has in the logs.
 
+        The name is derived from the path. It is unique, and the same in each call.
+
         Args:
             file: Path of the file in the trace.
         """
@@ -243,7 +253,13 @@ class _OnFiles:
         self._written: dict[str, _Ranges] = {}
 
     def lines(self, row: Call) -> Iterator[str]:
-        """Yield the lines of the log that replay a system call; none for some calls."""
+        """Yield the lines of the log that replay a system call.
+
+        A read or write may need several lines, because its file is first opened. A seek, for example, needs none.
+
+        Args:
+            row: The next call of the process.
+        """
         kind = CALL_KINDS[row.call]
         if kind in {"open", "duplicate"}:
             self._descriptors[row.file] = self._descriptors.get(row.file, 0) + 1
@@ -284,7 +300,14 @@ class _OnDrive:
         self._is_open = False
 
     def lines(self, row: Call) -> Iterator[str]:
-        """Yield the lines of the log that replay a system call; none for some calls."""
+        """Yield the lines of the log that replay a system call.
+
+        The first read or write needs several lines, because the drive is first opened. An open of a file, for example,
+        needs none.
+
+        Args:
+            row: The next call of the process.
+        """
         kind = CALL_KINDS[row.call]
         if kind == "sync" and self._is_open:
             yield f"{_DRIVE} {_SYNCS[row.call]} 0 0"

@@ -25,7 +25,9 @@ _KB = 1024
 
 
 class SourcedValue(NamedTuple):
-    """Value of a parameter of a stand-in (synthetic trace), with its source.
+    """Value of a parameter of a stand-in, with its source.
+
+    A stand-in is a synthetic trace that replaces a trace of Park and Shen (2009), which is no longer available.
 
     Attributes:
         value: The value.
@@ -120,14 +122,18 @@ STAND_IN_NAMES = tuple(STAND_IN_PARAMETERS)
 
 
 def parameters_table() -> pd.DataFrame:
-    """Return the parameters of all stand-ins (synthetic traces) as a table.
+    """Return the parameters of all stand-ins as a table with a row for each parameter.
 
-    Columns:
+    A stand-in is a synthetic trace that replaces a trace of Park and Shen (2009), which is no longer available.
 
-    - ``workload``: name of the stand-in.
-    - ``parameter`` and ``value``.
-    - ``basis``: ``stated`` if the paper by Park and Shen (2009) states the value; ``assumed`` otherwise.
-    - ``why``: place in the paper, or reason of the assumption.
+    Returns:
+        A table with these columns:
+
+        - ``workload``: name of the stand-in, such as ``Sandia-cth``.
+        - ``parameter``: name of the parameter, such as ``processes``.
+        - ``value``: its value, of any type.
+        - ``basis``: ``stated`` if the paper by Park and Shen (2009) states the value; ``assumed`` otherwise.
+        - ``why``: place in the paper, or reason of the assumption.
     """
     rows = [
         (workload, name, each.value, each.basis, each.why)
@@ -138,12 +144,14 @@ def parameters_table() -> pd.DataFrame:
 
 
 def stand_in(workload: str) -> Trace:
-    """Return the stand-in (synthetic trace) for an unpublished trace.
+    """Return a synthetic trace of system calls that replaces an unpublished trace.
 
-    The calls are generated when the trace is read. The processes are numbered from 0.
+    The synthetic trace is called a stand-in. It has the properties that Park and Shen (2009) publish about the
+    original. The calls are generated when the trace is read, and are the same on every machine. The processes are
+    numbered from 0.
 
     Args:
-        workload: Name of the stand-in, one of `STAND_IN_NAMES`.
+        workload: Name of the stand-in, one of `STAND_IN_NAMES`, such as ``Sandia-cth``.
 
     Raises:
         CallsError: There is no such stand-in.
@@ -185,7 +193,7 @@ def _close(file: str) -> _Step:
 
 
 class _Chance:
-    """Random numbers for one process of a stand-in.
+    """Random numbers for one process of a stand-in (synthetic trace).
 
     The same seed always gives the same numbers. Only Python's random() is used, because other versions of Python may
     have different versions of its other random functions.
@@ -200,7 +208,7 @@ class _Chance:
         return int(self._random() * bound)
 
     def happens(self, share: float) -> bool:
-        """Return True with a probability of ``share``."""
+        """Return True with a probability of ``share``, a number from 0 to 1."""
         return self._random() < share
 
     def shuffled(self, items: Sequence[Any]) -> list[Any]:
@@ -208,7 +216,7 @@ class _Chance:
         return [item for _, _, item in sorted((self._random(), number, item) for number, item in enumerate(items))]
 
     def size_bytes(self, label_kb: int) -> int:
-        """Return a random size from a bucket (range of sizes).
+        """Return a random size in bytes from a bucket (range of sizes).
 
         For example, bucket 8 has the sizes above 4 KB, up to and including 8 KB. Bucket 1 has the sizes from 1 byte to
         1 KB.

@@ -35,13 +35,13 @@ _WATCHED = frozenset({*CALL_KINDS, *_FORKS, *_EXITS, *_EXECUTES, *_FCNTLS, "ftru
 
 
 def parse_call(process: int, time_ns: int, name: str, rest: str) -> Event | None:
-    """Convert the text of a complete call to an event.
+    """Convert a system call in the output of strace to an event.
 
     Args:
         process: Number of the process.
-        time_ns: Time of the call.
+        time_ns: Time at which the call began, in nanoseconds since the epoch.
         name: Name of the call, such as ``openat``.
-        rest: The text after the opening parenthesis, with arguments and result.
+        rest: The text after the opening parenthesis, with arguments and result, such as ``3, "", 512) = 0 <0.000021>``.
 
     Returns:
         The event; None if the call failed, or has no effect on files and descriptors.
@@ -220,7 +220,7 @@ class _Processes:
     seen: set[int] = field(default_factory=set)
 
     def add(self, process: int, time_ns: int) -> Iterator[Event]:
-        """Add a process; yield its fork if strace has not yet printed the fork's result.
+        """Add a process that appears in the output of strace for the first time.
 
         A new process can appear in the output before strace prints the end of the fork that created the process. Then
         the unfinished fork is yielded as an event. Otherwise nothing is yielded.
@@ -241,16 +241,17 @@ class _Processes:
 def is_strace_line(line: str) -> bool:
     """Return whether a line may be output of strace.
 
-    Lines with times in a format that `read_strace` rejects count, too.
+    The line contains a system call, or is a notice of strace. Lines without a time, or with a time in a format that
+    `read_strace` rejects, count too.
     """
     return bool(_LINE.match(line) or _NOTICE.match(line) or _OTHER_TIMES.match(line))
 
 
 def read_strace(sources: Sequence[CallTraceFile]) -> Iterator[Event]:
-    """Yield the events in the output of strace in order of time.
+    """Yield the system calls in the output of strace, in order of time.
 
-    The output is one file of ``strace -f -ttt -T``, or several files of ``strace -ff -ttt -T``. Times count from the
-    epoch. The number of the process comes from the first of these that exists:
+    The output is one file of ``strace -f -ttt -T``, or several files of ``strace -ff -ttt -T``. Times are in
+    nanoseconds since the epoch. The number of the process comes from the first of these that exists:
 
     1. The number at the start of the line (``-f``).
     2. The suffix of the file name (``-ff``).
@@ -260,7 +261,8 @@ def read_strace(sources: Sequence[CallTraceFile]) -> Iterator[Event]:
         sources: The files.
 
     Raises:
-        CallsError: A line is faulty and faulty lines are not skipped, or the times are not in seconds since the epoch.
+        CallsError: A line is faulty and faulty lines are not skipped (``skipped`` of the file is None). Or the times
+            are not in seconds since the epoch, as ``-ttt`` prints them.
     """
     return heapq.merge(*map(_read_file, sources), key=lambda event: event.time_ns)
 

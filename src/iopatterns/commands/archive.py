@@ -1,4 +1,7 @@
-"""The command `iopatterns archive`, which packs the raw files of a drive."""
+"""The command `iopatterns archive`, which packs the raw files of a drive.
+
+Raw files are the JSON output of fio.
+"""
 
 from pathlib import Path
 
@@ -15,8 +18,9 @@ from iopatterns.commands.arguments import DRIVE_ARGUMENT, FILE_PATH, drive_entry
 def command(drive: str, output: Path | None, overwrite: bool) -> None:
     """Pack the raw files of DRIVE into an archive.
 
-    Raw files are the JSON output of fio. The archive can be analysed on a machine without the drive; the command prints
-    how.
+    DRIVE is the name of a configured drive. Raw files are the JSON output of fio, a file for each repetition of a
+    measurement. The archive can be analysed in another project, on a machine without the drive. The command prints the
+    entry for config/drives.yaml of that project.
     """
     from iopatterns.raw import archive
     from iopatterns.raw.cells import RAW_FOLDER

@@ -14,15 +14,18 @@ if TYPE_CHECKING:
 
 
 class DriveName(CompletedName):
-    """The type of a click argument for the name of a drive.
+    """The type of a click argument or option for the name of a drive.
 
-    The shell completes the names of drives in config/drives.yaml and in studies.
+    The shell completes the names of drives in config/drives.yaml and in studies. The type accepts any other text too.
     """
 
     name = "drive"
 
     def names(self) -> Iterable[str]:
-        """Return the names of the drives of the project in the current folder."""
+        """Return the names of the drives of the project in the current folder.
+
+        These are the drives in config/drives.yaml and in config/studies. A name may occur several times.
+        """
         from iopatterns.configuration import drive_entries
 
         return drive_entries.named_drives(Path.cwd())
@@ -31,13 +34,13 @@ class DriveName(CompletedName):
 class StudyName(CompletedName):
     """The type of a click argument for the name of a study.
 
-    The shell completes the names of the files in config/studies, without suffix.
+    The shell completes the names of the files in config/studies, without suffix. The type accepts any other text too.
     """
 
     name = "study"
 
     def names(self) -> Iterable[str]:
-        """Return the names of the studies of the project in the current folder."""
+        """Return the names of the studies in config/studies of the current folder, sorted."""
         return study_files.study_names(Path.cwd())
 
 
@@ -78,14 +81,16 @@ CONFIDENCE_OPTION = click.option(
 def drive_entry(name: str, *, complete: bool = True) -> "DriveEntry":
     """Return the configuration entry of a drive of the project in the current folder.
 
-    The entry is a dictionary with the keys of config/drives.yaml.
+    The entry is a dictionary with the keys of config/drives.yaml, such as ``{"kind": "twin", "model": "c400"}``. A
+    drive can be in config/drives.yaml, be defined by a study, or be a model of a simulated drive in data/twins.
 
     Args:
         name: The name of the drive.
-        complete: Whether to check that all entries of config/drives.yaml have the keys that their kinds require.
+        complete: Whether to check that all entries of config/drives.yaml have the keys that their kinds require. False
+            allows an incomplete entry, such as one without ``serial``.
 
     Raises:
-        ConfigError: The drive exists neither in config/drives.yaml nor in a study, or a file has a mistake.
+        ConfigError: The project has no drive of this name, or a file has a mistake.
     """
     from iopatterns.base import yaml_schema
     from iopatterns.base.messages import printable

@@ -1,4 +1,7 @@
-"""The command `iopatterns bench`, which measures a drive without a study."""
+"""The command `iopatterns bench`, which measures a drive without a study.
+
+A study reproduces the experiments of one source, such as a paper.
+"""
 
 from pathlib import Path
 
@@ -25,9 +28,9 @@ from iopatterns.commands.arguments import DriveName, drive_entry
 def command(drive: str, options: tuple[str, ...], **given: str | int | None) -> None:
     """Measure a drive over a grid of workloads, without a study.
 
-    The command measures every combination of the given levels, prints a table and draws figures. Each OPTION=LEVELS
-    adds another fio option or drive setting to vary, such as thinktime=1ms,5ms or DRA=0,1. `iopatterns factors` lists
-    them. The checks that protect a drive are the same as in a study.
+    The command measures every combination of the given levels (values), prints a table and draws figures. Each
+    OPTION=LEVELS adds another fio option or drive setting to vary, such as thinktime=1ms,5ms or DRA=0,1.
+    `iopatterns factors` lists the options and settings. The checks that protect a drive are the same as in a study.
     """
     from iopatterns.configuration import kinds
 

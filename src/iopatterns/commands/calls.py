@@ -1,4 +1,7 @@
-"""The command group `iopatterns calls`, for traces of system calls."""
+"""The command group `iopatterns calls`, for traces of system calls.
+
+Such a trace lists the system calls with which a program accessed files.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -72,9 +75,9 @@ def _opened_trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["
 def command() -> None:
     """Inspect, convert and replay traces of system calls.
 
-    A trace of system calls shows the reads and writes of a program. The commands read the text of `strace -f -ttt -T`,
-    a log of Darshan with DXT records, I/O logs of fio (a file per process), and the Parquet files of `iopatterns calls
-    convert`. docs/application-traces.md is a tutorial.
+    A trace lists the system calls with which a program accessed files. The commands read the text of
+    `strace -f -ttt -T`, a log of Darshan with DXT records, I/O logs of fio (a file per process), and the Parquet files
+    of `iopatterns calls convert`. docs/application-traces.md is a tutorial.
     """
 
 
@@ -86,7 +89,8 @@ def command() -> None:
 def show_trace(paths: tuple[Path, ...], figures: Path | None, overwrite: bool, **given: object) -> None:
     """Print access patterns, read share and request sizes of a trace.
 
-    FILE... are the files of one trace.
+    FILE... are the files of one trace of system calls. `iopatterns calls --help` lists the formats. With --figures, the
+    command also draws the request sizes and a map of the accesses.
     """
     from iopatterns.analysis import applications, plots, tables
     from iopatterns.base import ownership
@@ -119,8 +123,8 @@ def show_trace(paths: tuple[Path, ...], figures: Path | None, overwrite: bool, *
 def convert_command(paths: tuple[Path, ...], output: Path, overwrite: bool, **given: object) -> None:
     """Convert a trace of any supported format to a Parquet file.
 
-    FILE... are the files of one trace. `iopatterns calls --help` lists the formats. OUTPUT is the Parquet file to
-    write.
+    FILE... are the files of one trace, which lists the system calls of a program. `iopatterns calls --help` lists the
+    formats. OUTPUT is the Parquet file to write. Its name must end in .parquet.
     """
     from iopatterns import calls
 
@@ -139,7 +143,8 @@ def convert_command(paths: tuple[Path, ...], output: Path, overwrite: bool, **gi
 def write_stand_in(workload: str, output: Path, overwrite: bool) -> None:
     """Write a synthetic trace, a stand-in for an unpublished trace.
 
-    WORKLOAD is an application that Park and Shen (2009) traced, such as Sandia-cth. OUTPUT is a Parquet file.
+    A trace lists the system calls with which a program accessed files. WORKLOAD is an application that Park and Shen
+    (2009) traced, such as Sandia-cth. OUTPUT is the Parquet file to write. Its name must end in .parquet.
     """
     from iopatterns import calls
     from iopatterns.calls.stand_ins import stand_in
@@ -160,9 +165,9 @@ def write_logs(
 ) -> None:
     """Write I/O logs and a job file with which fio replays a trace.
 
-    FILE... are the files of one trace. The command writes a log for each process, the job file, and the files that the
-    trace accesses, each in the size that the replay needs. With --drive, the job file is for `twin run`, which runs fio
-    on a simulated drive: this drive receives all requests.
+    FILE... are the files of one trace of system calls. `iopatterns calls --help` lists the formats. The command writes
+    a log for each process, the job file, and the files that the trace accesses, each in the size that the replay needs.
+    With --drive, all requests go to one drive without a file system: the simulated drive on which `twin run` runs fio.
     """
     from iopatterns.calls import replaying
 

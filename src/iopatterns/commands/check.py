@@ -1,4 +1,4 @@
-"""The command `iopatterns check`, which checks if a drive may be measured."""
+"""The command `iopatterns check`, which checks whether a drive may be measured."""
 
 import contextlib
 import sys
@@ -15,9 +15,13 @@ from iopatterns.commands.job import require_host
 def command(drive: str, writing: bool) -> None:
     """Check whether DRIVE may be written, before any measurement.
 
-    DRIVE is a block device in config/drives.yaml. The command runs the pre-write checks, and prints each check, its
-    result and, where necessary, the remedy. It changes nothing. The exit status is 1 if the drive may not be written,
-    or with --reading may not be read.
+    DRIVE is a block device in config/drives.yaml. It may be written under these conditions: it is the configured disk,
+    it is writable, nothing else uses it, it contains no data except those listed under 'expendable', and its entry
+    consents with 'destroy'. With --reading, it only has to be the configured disk.
+
+    The command prints each check, its result and, where necessary, the remedy. It ends at the first failed check, and
+    changes nothing on the drive. The exit status is 1 if a check fails. A drive that is no block device needs no
+    checks.
     """
     from iopatterns.base.yaml_schema import ConfigError
     from iopatterns.configuration import drive_entries, kinds

@@ -1,4 +1,4 @@
-"""The command `iopatterns compare`, which compares two drives or runs."""
+"""The command `iopatterns compare`, for two drives, two settings or two runs."""
 
 from pathlib import Path
 
@@ -23,9 +23,11 @@ def command(first: str, second: str, of: str, confidence: float, output: Path | 
     """Compare two drives, two levels of a factor or two runs.
 
     FIRST and SECOND are two drives, two levels of a factor, such as DRA=0 and DRA=1, or the results folders of two
-    runs. Runs may differ in the configuration or in the version of fio. A folder that `iopatterns bench` has written is
-    also a run. The command compares the points that both sides have measured, and prints the ratio of the means with
-    its confidence interval.
+    runs. A factor is a fio option or a drive setting. Runs may differ in the configuration or in the version of fio. A
+    folder that `iopatterns bench` has written is also a run.
+
+    A point is a workload with its settings. The command compares the points that both sides have measured. It prints
+    the ratio of the means with its confidence interval, and writes a table and figures.
     """
     from iopatterns.analysis import plots, tables
     from iopatterns.base import ownership

@@ -1,4 +1,7 @@
-"""The command `iopatterns factors`, which lists what studies may vary."""
+"""The command `iopatterns factors`, which lists the factors of studies.
+
+A factor is a fio option or a drive setting that a study may vary.
+"""
 
 import click
 
@@ -7,7 +10,7 @@ import click
 def command() -> None:
     """List the fio options and drive settings that studies may vary.
 
-    The command prints the valid values of each option and setting.
+    The command prints the name, the valid values and, where necessary, an explanation of each option and setting.
     """
     from iopatterns.configuration.factors import FACTORS, OPTION_ROLES, SETTING_ROLES, factor_names
 

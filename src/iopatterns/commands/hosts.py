@@ -15,8 +15,9 @@ from iopatterns.commands.arguments import DriveName, drive_entry
 def command(here: bool, partition: str, drives: tuple[str, ...]) -> None:
     """Check that the hosts of a Slurm cluster can run jobs.
 
-    DRIVES are the drives to measure, by default all configured drives. A run with profiles/slurm makes the same checks
-    before it submits a job. The exit status is 1 if a host cannot run the jobs.
+    DRIVES are the drives to measure, by default all configured drives. The command prints a report for each host. A run
+    with profiles/slurm makes the same checks before it submits a job. The exit status is 1 if a host cannot run the
+    jobs.
     """
     from iopatterns.configuration import config, kinds
     from iopatterns.workflow import hosts

@@ -1,6 +1,7 @@
-"""What the commands that measure share.
+"""Functions that the measuring commands share.
 
-This is a context with a log and the handling of stop signals, and the check of the host.
+One runs the body of a command with a log and with handling of stop signals. Another checks that the drive belongs to
+this host.
 """
 
 import signal
@@ -20,10 +21,12 @@ def running_job(
     overwrite: bool = False,
     die_with_parent: bool = False,
 ) -> Iterator[None]:
-    """Run the body of a command, and report errors and stop signals.
+    """Run the body of a measuring command, and report errors and stop signals.
 
-    An error that the user can correct, or a stop signal (`base.signals`), becomes a message on standard error
-    and in the log. The process then exits. After a stop signal, the exit status is 128 plus the number of the signal.
+    A stop signal asks a process to end, such as SIGTERM. After a stop signal, or an error that the user can correct, a
+    message is written to standard error and to the log. The process then exits. The exit status is 128 plus the number
+    of the signal, 2 for an error in the usage or configuration, and 1 for other errors. Exceptions that are neither
+    click exceptions, IoPatternsError nor OSError pass through.
 
     Args:
         log: A file for a copy of all messages; None for no log.
@@ -58,7 +61,8 @@ def require_host(host: str | None) -> None:
     """Raise DriveError if a drive belongs to a host other than this one.
 
     Args:
-        host: Name of the host that has the drive. A drive without a host (None or "") may be measured anywhere.
+        host: Name of the host that has the drive, with or without its domain, such as ``node7``. A drive without a host
+            (None or "") may be measured anywhere.
     """
     from iopatterns.measuring import machine
 

@@ -9,8 +9,9 @@ import click
 def command() -> None:
     """Work on copies of the notebooks in JupyterLab.
 
-    The copies are in notebooks/working, and write tables, figures and numbers to results/working. `./reproduce.sh lab`
-    creates the copies and opens JupyterLab.
+    The copies are in notebooks/working. They write tables, figures and numbers to results/working, so that the
+    notebooks of the project and their results stay unchanged. `./reproduce.sh lab` creates the copies and opens
+    JupyterLab.
     """
 
 
@@ -18,7 +19,7 @@ def command() -> None:
 def copy_notebooks() -> None:
     """Copy the notebooks to notebooks/working.
 
-    Existing copies that you have edited are kept.
+    Existing copies that you have edited are kept. The command names them.
     """
     from iopatterns.lab import working_copies
 
@@ -32,7 +33,8 @@ def copy_notebooks() -> None:
 def save_edits(names: tuple[str, ...]) -> None:
     """Copy edits from notebooks/working back into the notebooks.
 
-    NAME... are the names of notebooks, by default all. The outputs of edited cells are removed.
+    NAME... are the names of notebooks without suffix, by default all. The outputs of edited cells are removed. The
+    command names the notebooks that it writes.
     """
     from iopatterns.lab import working_copies
 

@@ -1,4 +1,7 @@
-"""The command `iopatterns manifest`, which compares the results with checksums."""
+"""The command `iopatterns manifest`, which compares the results with checksums.
+
+The checksums are those that a run with the default configuration must give.
+"""
 
 import sys
 from pathlib import Path
@@ -15,7 +18,8 @@ def command(write: bool, results: str) -> None:
     """Compare the checksums of the results with the manifest.
 
     The manifest in data/manifests has the SHA-256 sum of each file that a run with the default configuration writes.
-    The exit status is 1 if a file differs.
+    The exit status is 1 if a file differs. With --write, the checksums of the default results folder become the new
+    manifest instead.
     """
     from iopatterns.measuring import fio
     from iopatterns.workflow import manifest

@@ -40,8 +40,8 @@ def command(
     """Measure cells: run fio for each missing raw file.
 
     A cell is one configuration: a drive, its settings and a workload. Its specification contains them as JSON. A raw
-    file is the JSON output of fio in one repetition. The name of its folder ends with a hash of the specification, and
-    thereby selects one of the given specifications.
+    file is the JSON output of fio in one repetition of a cell. The name of its folder ends with a hash of the
+    specification, such as randread-4k-q1-j1-1a2b3c4d, and thereby selects one of the given specifications.
     """
     cells = [_specification(text) for text in specifications]
     if not all(_is_simulated(cell) for cell in cells):

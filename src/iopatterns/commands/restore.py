@@ -1,4 +1,7 @@
-"""The command `iopatterns restore`, which restores settings of disks."""
+"""The command `iopatterns restore`, which restores settings of disks.
+
+An interrupted measurement may leave such settings changed.
+"""
 
 import sys
 
@@ -11,8 +14,8 @@ from iopatterns.base import command_line
 def command() -> None:
     """Restore disk settings that interrupted runs left changed.
 
-    Without this command, the next measurement of a disk restores its settings. The exit status is 1 if a setting could
-    not be restored.
+    The command prints each restored setting. It is not required: the next measurement of a disk also restores the
+    disk's settings. The exit status is 1 if a setting could not be restored.
     """
     from iopatterns.measuring.drives.restoring import restore_all_disks
 

@@ -1,4 +1,7 @@
-"""The command `iopatterns scorecard`, which prints the verdicts of all claims."""
+"""The command `iopatterns scorecard`, which prints the verdicts of all claims.
+
+A claim is a published statement. Its verdict says whether the measurements reproduce it.
+"""
 
 import sys
 from pathlib import Path
@@ -14,9 +17,10 @@ from iopatterns.commands.arguments import RESULTS_OPTION
 def command(expect: bool, results: str) -> None:
     """Print the verdicts of all claims; fail on a regression.
 
-    A verdict says whether a claim or a published value of a study is reproduced. A regression is a claim or value that
-    is expected to be reproduced, and is not. Studies that ran in a configuration other than the default are not checked
-    for regressions. The exit status is 1 after a regression.
+    A claim is a published statement that is checked against the measurements. A verdict says whether a claim or a
+    published value of a study is reproduced. A regression is a claim or value that is expected to be reproduced, and is
+    not. Studies that ran in a configuration other than the default are not checked for regressions. The exit status is
+    1 after a regression.
     """
     from iopatterns.base import files
     from iopatterns.judging import scorecard

@@ -1,4 +1,7 @@
-"""The command `iopatterns spread`, which compares drives of one model."""
+"""The command `iopatterns spread`, which compares drives of one model.
+
+It shows how much results vary between the drives.
+"""
 
 from pathlib import Path
 
@@ -24,7 +27,8 @@ def command(drives: tuple[str, ...], of: str, confidence: float, output: Path, o
     """Compare drives of one model with each other.
 
     DRIVES may be the drives of a lab, or the archives of several students. The command prints how much results vary
-    between DRIVES, and how much between repetitions on one drive.
+    between DRIVES, and how much between repetitions of a measurement on one drive. It writes a table and figures to the
+    output folder.
     """
     from iopatterns.analysis import plots, tables
     from iopatterns.base import ownership

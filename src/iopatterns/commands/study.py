@@ -1,4 +1,7 @@
-"""The command group `iopatterns study`, which manages the studies of a project."""
+"""The command group `iopatterns study`, which manages the studies of a project.
+
+A study reproduces the experiments of one source, such as a paper.
+"""
 
 import sys
 from pathlib import Path
@@ -25,7 +28,9 @@ def command() -> None:
 def begin_study(name: str, *, with_source: bool) -> None:
     """Begin a study with a grid, a notebook and a report section.
 
-    The new study can be run without changes. Existing files are kept; missing files are written.
+    NAME is the name of the study. The grid is the file config/studies/NAME.yaml, which lists what is measured. The new
+    study can be run without changes. Existing files are kept; missing files are written. The command prints their
+    paths, and what to do next.
     """
     from iopatterns.workflow import skeleton
 
@@ -40,7 +45,8 @@ def begin_study(name: str, *, with_source: bool) -> None:
 def list_studies(*, names: bool) -> None:
     """List all studies with their cells, drives, claims and files.
 
-    A cell is one configuration: a drive, its settings and a workload.
+    A cell is one configuration: a drive, its settings and a workload. A claim is a published statement that is checked
+    against the measurements. With --names, the command prints only the names of the studies in config/config.yaml.
     """
     from iopatterns.configuration import study_files
     from iopatterns.workflow import studies, study_package
@@ -57,8 +63,8 @@ def list_studies(*, names: bool) -> None:
 def check_studies(names: tuple[str, ...]) -> None:
     """Check the files of studies for mistakes, without measuring.
 
-    NAME... are the studies, by default all. A run and `snakemake -n` check the configured studies in the same way. The
-    exit status is 2 if a study has a mistake.
+    NAME... are the studies, by default all. The command prints each mistake, or the size of a study without mistakes. A
+    run and `snakemake -n` check the configured studies in the same way. The exit status is 2 if a study has a mistake.
     """
     from iopatterns.configuration import study_files
     from iopatterns.workflow import studies, study_package
@@ -84,7 +90,9 @@ def check_studies(names: tuple[str, ...]) -> None:
 def pack_command(name: str, output: Path | None, *, with_raw: bool, overwrite: bool) -> None:
     """Pack the files of a study into one file.
 
-    `iopatterns study add` adds such a file to another project.
+    NAME is the name of the study. `iopatterns study add` adds the file to another project. With --with-raw, the file
+    includes the raw files (the JSON output of fio) of simulated drives. `iopatterns archive` packs those of real
+    drives.
     """
     from iopatterns.workflow import study_package
 
@@ -127,7 +135,8 @@ def add_study(file: Path, *, yes: bool) -> None:
 def remove_study(name: str, *, yes: bool, keep_raw: bool) -> None:
     """Remove a study with its results and raw files.
 
-    The command lists the files, and asks for confirmation before it deletes them.
+    NAME is the name of the study. Raw files are the JSON output of fio. The command lists the files, and asks for
+    confirmation before it deletes them.
     """
     from iopatterns.workflow import study_package
 

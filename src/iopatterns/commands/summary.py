@@ -14,8 +14,8 @@ from iopatterns.commands.arguments import RESULTS_OPTION
 def command(since: float | None, results: str) -> None:
     """Summarise the results, and compare them with the manifest.
 
-    The manifest is the list of the expected checksums in data/manifests. The exit status is 1 if a result differs from
-    it.
+    The manifest in data/manifests lists the SHA-256 sums that a run with the default configuration must give. The exit
+    status is 1 if a result differs from the manifest. With --since, the summary includes how long the run took.
     """
     from iopatterns.workflow.summary import compare_with_manifest, run_summary
 

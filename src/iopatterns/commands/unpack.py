@@ -24,7 +24,8 @@ def command(
 ) -> None:
     """Verify the archive of a drive, and unpack its raw files.
 
-    ARCHIVE is a file that `iopatterns archive` has written. FOLDER is the folder of the drive in data/raw.
+    Raw files are the JSON output of fio. ARCHIVE is a file that `iopatterns archive` has written. FOLDER is the folder
+    of the drive in data/raw.
     """
     from iopatterns.raw import archive
 

@@ -1,4 +1,7 @@
-"""The command `iopatterns verify`, which checks that results follow from raw files."""
+"""The command `iopatterns verify`, which checks results against the raw files.
+
+Raw files are the JSON output of fio.
+"""
 
 import sys
 
@@ -13,9 +16,10 @@ from iopatterns.commands.arguments import RESULTS_OPTION
 def command(follow: str | None, results: str) -> None:
     """Check that each result follows from the raw files.
 
-    Each rule of the workflow records the SHA-256 of its inputs and outputs, in the folder provenance of the results.
-    This command reads all these files again, and names each file that differs from a record. The exit status is 1 if a
-    file differs.
+    Raw files are the JSON output of fio. Each rule (step) of the workflow records the SHA-256 of its inputs and
+    outputs, in the folder provenance of the results. This command reads all these files again, and names each file that
+    differs from a record. The exit status is 1 if a file differs. With --follow, the command prints only how one result
+    was made.
     """
     from iopatterns.workflow import verification
 

@@ -1,4 +1,4 @@
-"""Reading and validation of the configuration in config/."""
+"""Reading and validation of a project's configuration, the YAML files in config/."""
 
 import contextlib
 import itertools
@@ -28,22 +28,25 @@ _ALL_TRACES = "traces"
 
 
 class ExperimentConfig(TypedDict):
-    """An experiment of a study, as in config/studies.
+    """An experiment of a study, as in a file in config/studies.
 
-    ``drives`` replaces the drives of the study. ``fio`` adds options to the fio options of the study, or replaces them.
+    A cell of the experiment is one configuration: a drive, its settings and a workload. ``drives`` replaces the drives
+    of the study. ``fio`` adds options to the fio options of the study, or replaces them.
 
     Attributes:
-        vary: The levels (values) of each factor that the experiment varies. A factor is a fio option or a drive
-            setting. Every combination of levels is measured.
+        vary: The levels (values) of each factor that the experiment varies, such as
+            ``{"bs": ["4k", "28k"], "DRA": [0, 1]}``. A factor is a fio option or a drive setting. Every combination of
+            levels is measured.
         description: The purpose of the experiment.
         drives: The names of the drives that run the experiment.
         tables: The tables about the experiment that the notebook writes, by file name without suffix.
         figures: The figures about the experiment that the notebook writes, by file name without suffix.
         runtime: The shortest time for which fio must measure in each repetition, such as ``2 s``.
-        regions: Number of equal parts of the file. Each job of fio uses one part.
+        regions: Number of equal parts of the measured file. Each job of fio uses one part.
         twins_only: Whether the experiment is for simulated drives only.
-        fio: The fio options that are the same in all cells of the experiment.
-        replay: The recorded block trace that is replayed, instead of running fio.
+        fio: The fio options that are the same in all cells of the experiment, such as ``{"numjobs": 4}``.
+        replay: The recorded block trace that is replayed, instead of running fio. ``trace`` is its path, and ``phase``
+            the name of the replayed part. Both may contain ``{drive}`` and names of factors in braces.
     """
 
     vary: dict[str, list[int | str]]
@@ -59,11 +62,14 @@ class ExperimentConfig(TypedDict):
 
 
 class StudyConfig(TypedDict):
-    """The content of a file in config/studies.
+    """The content of a study file, config/studies/STUDY.yaml.
+
+    A study consists of experiments, which reproduce a publication or measure drives of the user. A cell is one
+    configuration: a drive, its settings and a workload.
 
     Attributes:
         title: The title of the publication that the study reproduces; without a publication, the title of the study.
-        fio: The fio options common to all experiments.
+        fio: The fio options common to all experiments, such as ``{"direct": 1}``.
         experiments: The experiments, by name.
         source: Authors, number or venue, and year of the publication that the study reproduces.
         drives: The names of the drives that run the experiments without a key ``drives``.
@@ -72,10 +78,14 @@ class StudyConfig(TypedDict):
             name without suffix.
         figures: The other figures that the notebook writes, which belong to no single experiment. They are given by
             file name without suffix.
-        iodepth_has_no_effect: Whether an ``iodepth`` above 1 is accepted with a synchronous engine, which ignores it.
-        levels: Lists of levels, by name. An experiment may give this name under ``vary``, instead of a list.
-        twins: The simulated drives that the study defines, by name.
-        mechanisms: The mechanisms of simulated drives that the ablation of the study switches off, by name.
+        iodepth_has_no_effect: Whether an ``iodepth`` above 1 is accepted with a synchronous fio engine, which ignores
+            it.
+        levels: Lists of levels (values of a factor), by name. An experiment may give this name under ``vary``, instead
+            of a list.
+        twins: The simulated drives that the study defines, by name. Each has a ``model`` in data/twins, and optionally
+            other values of its parameters (``set``).
+        mechanisms: The mechanisms of simulated drives that the study switches off to show their effect (ablation), by
+            name.
     """
 
     title: str
@@ -94,7 +104,9 @@ class StudyConfig(TypedDict):
 
 @dataclass(frozen=True)
 class PlannedRecording:
-    """A block trace that this run records. A study then replays the trace.
+    """A block trace that this run records, before a study replays it.
+
+    A block trace lists the requests that a drive has received, with their times.
 
     Attributes:
         path: The file of the trace.
@@ -108,13 +120,15 @@ class PlannedRecording:
 
 @dataclass(frozen=True)
 class Config:
-    """The validated configuration of a project, in canonical units.
+    """The validated configuration of a project, from the files in its folder config/.
 
-    Sizes are in bytes, durations in milliseconds.
+    Sizes are in bytes. Durations are in milliseconds, unless the name of the attribute has another unit. A study is a
+    set of experiments, usually those of one publication. A cell is one configuration: a drive, its settings and a
+    workload. A repetition is one run of fio for a cell.
 
     Attributes:
         root: The folder of the project.
-        drives: The configured drives, by name, in the order of config.yaml.
+        drives: The entries of the configured drives, by name, in the order of config.yaml.
         independent_drives: The names of configured drives that may be measured at the same time, because they share no
             bus, controller or link.
         source_drives: The names of the drives that a study in config/studies names, even if the study is not
@@ -124,23 +138,25 @@ class Config:
         iologs: The I/O logs of fio that the studies replay, by path.
         repetitions: Number of repetitions of each cell, unless its study sets another number.
         runtime_ms: How long fio measures in a repetition, unless the experiment needs longer.
-        warmup_ms: How long the workload of a cell runs, unmeasured, before the first repetition.
-        precondition: How a whole disk is prepared before its first measurement: ``none``, ``fill`` or ``steady``.
+        warmup_ms: How long the workload of a cell runs, unmeasured, before the first repetition; 0 for no warm-up.
+        precondition: How a whole disk is prepared before its first measurement: ``none``, ``fill`` (written once in
+            sequence) or ``steady`` (then written at random until the rate is steady).
         precondition_round_ms: Length of a round of writes of the mode ``steady``.
         file_size_bytes: Size of the part of a drive that is read and written.
         seed: The seed from which the seeds of all repetitions are derived.
         interval: The method of confidence intervals: ``t`` (Student's t) or ``bca`` (bootstrap).
         confidence: The confidence level, such as 0.95.
-        notebook_limit_s: How long one cell of a notebook may run.
+        notebook_limit_s: How long one code cell of a notebook may run, in seconds.
         average_over_origins: Whether repetitions of a cell that different versions of fio, simulators or hosts made are
-            averaged.
-        results: The results folder, relative to ``root``.
+            averaged. If false, only those of the most frequent origin are used.
+        results: The results folder, relative to ``root``, such as ``results``.
         traces: The requests of the user's own traces of system calls, by name.
-        live: Whether this run records block traces again, instead of replaying the traces in data/traces.
+        live: Whether this run records block traces again, instead of replaying the traces in data/traces. A block trace
+            lists the requests that a drive has received.
         recordings: The block traces that this run records if ``live`` is set. The key is the path of the trace in
             data/traces that the recording replaces.
-        trace_replacements: The block traces that an ablation replays instead of others. The key is the path of the
-            replaced trace, and the value the path of the replacement.
+        trace_replacements: The block traces that an ablation (a run with a mechanism of the drive switched off) replays
+            instead of others. The key is the path of the replaced trace, and the value the path of the replacement.
     """
 
     root: Path
@@ -170,12 +186,16 @@ class Config:
 def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     """Return the validated configuration of a project, from its folder config/.
 
+    Values are converted to canonical units, and models of simulated drives and traces are read. ``recordings`` and
+    ``trace_replacements`` of the result are empty.
+
     Args:
         root: The folder of the project.
-        overrides: Values that replace values of config.yaml (``--config`` and ``--configfile`` of Snakemake).
+        overrides: Values that replace top-level values of config.yaml, such as ``{"repetitions": 3}`` (``--config`` and
+            ``--configfile`` of Snakemake). An overridden ``runtime`` also replaces the runtimes of all experiments.
 
     Raises:
-        ConfigError: A file has a mistake. The message is about the first file with mistakes only.
+        ConfigError: A file has a mistake. If several files have mistakes, the message is only about the first.
     """
     main = _config_yaml(root, overrides)
     known = drive_entries.read_drive_entries(root)
@@ -247,11 +267,14 @@ def _config_yaml(root: Path, overrides: Mapping[str, Any] | None = None) -> dict
 
 
 def replayed_traces(conf: Config) -> dict[str, set[str]]:
-    """Return the block traces that the experiments of each study replay.
+    """Return the block traces that the experiments of each configured study replay.
+
+    A block trace lists the requests that a drive has received. The user's own drives replay the traces of another drive
+    if the experiment names it under ``others``.
 
     Returns:
-        For each configured study, the set of the paths of its traces, relative to the project. The set is empty if the
-            study replays no traces.
+        For each study, the set of the paths of its traces, relative to the project. The set is empty if the study
+            replays no traces.
     """
     own = conf.drives.keys() - conf.source_drives
     return {
@@ -285,14 +308,14 @@ def _traces_of(body: ExperimentConfig, named: Iterable[str], own: Iterable[str])
 
 
 def fill_template(text: str, levels: Mapping[str, int | str], drive: str) -> str:
-    """Replace the names in braces in a text of the key ``replay``.
+    """Replace the names in braces in a path or phase under the key ``replay``.
 
     For example, ``x-{bs}-{drive}`` becomes ``x-4k-intel`` if the factor ``bs`` has the level ``4k`` and the drive is
     ``intel``.
 
     Args:
-        text: The text.
-        levels: The level of each varied factor, by name of the factor.
+        text: The text with names in braces.
+        levels: The level (value) of each varied factor, by name of the factor, as written in the study file.
         drive: The text that replaces ``{drive}``.
 
     Raises:
@@ -378,6 +401,11 @@ def experiment_runtime_ms(conf: Config, study: str, experiment: str) -> int:
     """Return how long fio measures in each repetition of an experiment, in ms.
 
     The result is the runtime in config.yaml, or the runtime of the experiment if that is longer.
+
+    Args:
+        conf: The configuration.
+        study: The name of a configured study.
+        experiment: The name of an experiment of the study.
     """
     own = conf.studies[study]["experiments"][experiment].get("runtime")
     return conf.runtime_ms if own is None else max(conf.runtime_ms, units.parse_duration_us(own) // 1000)
@@ -393,9 +421,13 @@ def _milliseconds(
 
 
 def results_folder(root: Path) -> str:
-    """Return the results folder that config.yaml names, relative to the project.
+    """Return the results folder that config.yaml names, such as ``results/mine``.
 
-    Without config.yaml, the default folder ``results`` is returned.
+    The path is relative to the project. The folder need not exist. Without config.yaml, the default folder ``results``
+    is returned.
+
+    Args:
+        root: The folder of the project.
 
     Raises:
         ConfigError: config.yaml has a mistake.
@@ -406,10 +438,17 @@ def results_folder(root: Path) -> str:
 
 
 def results_folders(root: Path) -> list[Path]:
-    """Return the paths of the folders that may be results folders.
+    """Return the paths of the folders of a project that may be results folders.
 
-    The default folder ``results`` is always the first. The others are its subfolders, except those with a name that
-    this package uses for other files, such as ``figures``.
+    The default folder ``results`` is always the first, even if it does not exist. The others are its existing
+    subfolders in alphabetical order, except those with a name that this package uses for other files, such as
+    ``figures``.
+
+    Args:
+        root: The folder of the project.
+
+    Returns:
+        The paths, which begin with ``root``.
     """
     inside = sorted((root / DEFAULT_RESULTS).glob("*/"))
     return [root / DEFAULT_RESULTS, *(folder for folder in inside if not _is_taken(folder.name))]

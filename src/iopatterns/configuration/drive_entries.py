@@ -22,12 +22,17 @@ ALL_TWINS = "twins"
 
 @dataclass(frozen=True)
 class DriveEntries:
-    """All drives of a project that can be measured.
+    """All drives of a project that can be measured, with their configuration entries.
+
+    The drives are those in config/drives.yaml, the simulated drives that studies define, and one simulated drive for
+    each model in data/twins.
 
     Attributes:
         root: The folder of the project.
-        entries: The entry of each drive, by name. It has the keys and values of config/drives.yaml.
-        places: The file and key of each entry, for messages.
+        entries: The entry of each drive, by name. An entry is a dictionary with the keys of config/drives.yaml, such as
+            ``{"kind": "twin", "model": "c400"}``.
+        places: The file and key of each entry, by name of the drive, for messages. An example is
+            ``config/drives.yaml: labdisk``.
         user_drives: The names of the drives in config/drives.yaml.
         study_drives: The names of the drives that a study names, even if the study is not configured. These drives run
             only in the experiments that name them.
@@ -40,13 +45,18 @@ class DriveEntries:
     study_drives: frozenset[str]
 
     def resolved(self, name: str) -> kinds.ResolvedEntry:
-        """Return the entry of a drive, with the content of the file that it refers to.
+        """Return the entry of a drive, with what is read from the file that it refers to.
 
-        The entry of a simulated drive gets the digest (SHA-256) of its model, and the entry of an archived drive gets
-        the contents of its archive. Other entries are returned unchanged.
+        - The entry of a simulated drive gets the SHA-256 of its model with the values of ``set`` (key
+          ``model_digest``). The values of ``set`` become text.
+        - The entry of an archived drive gets the list of the cells in its archive (key ``contents``).
+        - Other entries are returned unchanged.
+
+        Args:
+            name: The name of a drive in `entries`.
 
         Raises:
-            ConfigError: The model or the archive cannot be read.
+            ConfigError: The model or the archive cannot be read, or a value of ``set`` is not valid.
         """
         entry = self.entries[name]
         if kinds.is_archived(entry):
@@ -73,9 +83,10 @@ class DriveEntries:
 
 
 def read_drive_entries(root: Path, *, complete: bool = True) -> DriveEntries:
-    """Return all drives of a project.
+    """Return all drives of a project that can be measured, with their entries.
 
-    Studies that cannot be read are ignored.
+    The drives are those in config/drives.yaml, the simulated drives that studies define, and one simulated drive for
+    each model in data/twins. Studies that cannot be read are ignored.
 
     Args:
         root: The folder of the project.
@@ -115,20 +126,23 @@ def read_drive_entries(root: Path, *, complete: bool = True) -> DriveEntries:
 def valid_drive_names(study: Mapping[str, Any], known: DriveEntries) -> list[str]:
     """Return the names that a study may list under ``drives``.
 
-    These are the user's drives in config/drives.yaml, the simulated drives that the study defines, and the models in
-    data/twins.
+    These are the drives in config/drives.yaml, the simulated drives that the study defines, and the models of simulated
+    drives in data/twins. A name may occur several times.
 
     Args:
-        study: The content of the study.
-        known: All drives of the project.
+        study: The content of the study file.
+        known: All drives of the project, from `read_drive_entries`.
     """
     return [*known.user_drives, *_defined(study), *_models()]
 
 
 def named_drives(root: Path) -> Iterator[str]:
-    """Yield the names of the drives in config/drives.yaml and in all studies.
+    """Yield the names of the drives in config/drives.yaml and in all study files.
 
-    Files with mistakes are ignored. A name may be yielded several times.
+    Study files are in config/studies. Files with mistakes are ignored. A name may be yielded several times.
+
+    Args:
+        root: The folder of the project.
     """
     for _, drives in _readable(root, [root / DRIVES_FILE]):
         yield from drives
@@ -140,12 +154,12 @@ def named_drives(root: Path) -> Iterator[str]:
 def twins_of_studies(studies: Iterable[Mapping[str, Any]], known: DriveEntries) -> list[str]:
     """Return the names of the simulated drives that the given studies name.
 
-    Each name occurs once. The drives of a study keep the order of its file, so that its results do not depend on the
-    other studies.
+    Real and archived drives are left out. Each name occurs once. The drives of each study keep the order of its file.
+    If two studies contradict each other, the order in the first applies.
 
     Args:
-        studies: The contents of the studies.
-        known: All drives of the project.
+        studies: The contents of the study files.
+        known: All drives of the project, from `read_drive_entries`.
     """
     named = [dict.fromkeys(_all_names(study)) for study in studies]
     return _merged([[name for name in names if kinds.is_simulated(known.entries[name])] for names in named])

@@ -1,7 +1,7 @@
-"""The expected verdicts of a study, in its expectations.yaml.
+"""The expected verdicts of a study, in its file expectations.yaml.
 
-A verdict says whether a claim or a published value is reproduced. The file also records the configuration of the run
-that gave the verdicts.
+A verdict says whether a claim (published statement) or a published value is reproduced. The file also records the
+configuration of the run that gave the verdicts.
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,18 @@ def study_settings(conf: config.Config, study: str) -> dict[str, Any]:
 
     The models of its simulated drives are not included.
 
+    Args:
+        conf: The configuration.
+        study: The name of a configured study.
+
     Returns:
         A dictionary with these keys:
 
-        - ``repetitions``, ``file_size_bytes``, ``seed``, ``interval`` and ``confidence``: one value each
-        - ``runtime_ms``: the runtime of each experiment, by name
-        - ``experiments``: a digest of the fio options and levels of each experiment, by name
+        - ``repetitions``, ``file_size_bytes``, ``seed``, ``interval`` and ``confidence``: one value each, see
+          `config.Config`
+        - ``runtime_ms``: the runtime of each experiment, by name of the experiment
+        - ``experiments``: eight hexadecimal digits for each experiment, by name. They are a hash of its fio options,
+          its levels (the values that it varies) and its number of regions.
     """
     content = conf.studies[study]
     return {
@@ -58,11 +64,12 @@ def setting_differences(found: Mapping[str, Any], default: Mapping[str, Any]) ->
 
     Args:
         found: A configuration, as returned by `study_settings`.
-        default: The configuration to compare with.
+        default: The configuration to compare with, as returned by `study_settings`. Settings that it lacks are not
+            compared.
 
     Returns:
-        Names for a message, such as ``seed``, ``file_size``, ``runtime`` or ``the levels or options of mix and pause``.
-            The list is empty if there is no difference.
+        Names for a message, such as ``seed``, ``file_size``, ``runtime`` or ``the levels or options of mix and pause``,
+            where ``mix`` and ``pause`` are experiments. The list is empty if there is no difference.
     """
     names = []
     for key, value in default.items():
@@ -81,6 +88,8 @@ def setting_differences(found: Mapping[str, Any], default: Mapping[str, Any]) ->
 class Expectations:
     """The expected verdicts of a study, and the configuration that they apply to.
 
+    A verdict says whether a claim (published statement) or a published value is reproduced.
+
     Attributes:
         configured: The configuration, as returned by `study_settings`; empty if it is unknown.
         expected: The expected verdicts, such as ``reproduced``, by id of the claim or published value.
@@ -93,13 +102,24 @@ class Expectations:
 def expectations_path(root: Path, study: str) -> Path:
     """Return the path of the file with the expected verdicts of a study.
 
-    The file is ``data/published/STUDY/expectations.yaml`` in the project.
+    The file is ``data/published/STUDY/expectations.yaml`` in the project. It need not exist.
+
+    Args:
+        root: The folder of the project.
+        study: The name of the study.
     """
     return root / study_files.PUBLISHED_PLACE.format(study=study) / "expectations.yaml"
 
 
 def load_expectations(root: Path, study: str) -> Expectations | None:
     """Return the expected verdicts of a study, or None if their file does not exist.
+
+    A verdict says whether a claim (published statement) or a published value is reproduced. The file is
+    ``data/published/STUDY/expectations.yaml``.
+
+    Args:
+        root: The folder of the project.
+        study: The name of the study.
 
     Raises:
         ConfigError: The file is malformed.
@@ -122,6 +142,13 @@ def load_expectations(root: Path, study: str) -> Expectations | None:
 
 def write_expectations(root: Path, study: str, expectations: Expectations) -> Path:
     """Write the expected verdicts of a study to its expectations.yaml.
+
+    An existing file is replaced, atomically.
+
+    Args:
+        root: The folder of the project.
+        study: The name of the study.
+        expectations: The expected verdicts, and the configuration that they apply to.
 
     Returns:
         The path of the file.

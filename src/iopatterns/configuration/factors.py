@@ -1,7 +1,8 @@
 """The table of factors: the fio options and drive settings that studies vary.
 
-Other parts of the package derive from this table: the schemas of config/, the command line of fio, the names of cells,
-the columns of tables with results, and the names valid in claims and published values. To add a factor, add an entry.
+Other parts of the package derive from this table: the schemas of config/, the command line of fio, the names of cells
+(measured configurations), the columns of tables with results, and the names valid in claims and published values. To
+add a factor, add an entry.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
@@ -19,20 +20,22 @@ LevelKind = Literal["number", "percent", "size", "signed size", "duration", "pat
 class FactorError(IoPatternsError):
     """The error raised for a name that is not the name of a factor.
 
-    Names of factors occur in claims and published values.
+    A factor is a fio option or drive setting that studies vary, or the drive. Its name occurs in claims (published
+    statements that are checked) and published values.
     """
 
 
 class FactorRole(Enum):
     """The part of a measurement that a factor belongs to.
 
-    The role of a factor determines how its levels are applied.
+    A factor is something that a study varies, such as a fio option. Its values are called levels. The role of a factor
+    determines how its levels are applied.
 
     Attributes:
         DRIVE: The drive that is measured.
         FIO: An option that is passed to fio unchanged.
         OURS: An option of this package. It is replaced by options of fio, or by a log of requests that fio replays.
-        MODE_PAGE: A bit of the caching mode page of a disk.
+        MODE_PAGE: A bit of the caching mode page of a disk, such as WCE.
         LOOK_AHEAD: The read look-ahead of a SATA disk.
         QUEUE: An attribute of the kernel's request queue for the disk, such as the I/O scheduler.
     """
@@ -53,23 +56,23 @@ SETTING_ROLES = frozenset({FactorRole.MODE_PAGE, FactorRole.LOOK_AHEAD, FactorRo
 class Factor:
     """A factor that a study can vary: a fio option, a drive setting, or the drive.
 
-    The values of a factor are called levels. An empty ``hint``, ``label``, ``phrase`` or ``column`` is derived from the
-    other attributes.
+    The values of a factor are called levels. A cell is one measured configuration: a drive, its settings and a
+    workload. An empty ``hint``, ``label``, ``phrase`` or ``column`` is derived from the other attributes.
 
     Attributes:
         name: The name of the factor, such as ``bs``.
         role: The part of a measurement that the factor belongs to.
         kind: The kind of the levels, such as ``size``.
         choices: The valid levels; empty if they are not a fixed list.
-        least: The smallest valid number.
-        most: The greatest valid number.
-        tag: The text before a level in the name of a cell, such as ``q`` in ``q32``. None if names of cells do not
-            contain the factor.
-        hint: The valid levels in words, for messages.
+        least: The smallest valid number; None if there is no limit.
+        most: The greatest valid number; None if there is no limit.
+        tag: The text before a level in the name of a cell, such as ``q`` in ``randread-4k-q32``. None if names of cells
+            do not contain the factor.
+        hint: The valid levels in words, for messages, such as ``0 or 1``.
         about: An explanation of the factor, in addition to ``name`` and ``hint``.
-        label: The name of the factor on axes and in tables.
+        label: The name of the factor on axes and in tables, such as ``Block size``.
         phrase: A template for a level in sentences, such as ``{} jobs``.
-        column: The column of the factor in tables with results.
+        column: The column of the factor in tables with results, such as ``bs_bytes``.
         turn: A number that orders the settings of a drive. Settings with smaller numbers are applied first, and
             settings with equal numbers in the order of their names.
         shared: Whether the setting may be changed on a disk that other programs use too. An example is the disk that
@@ -112,33 +115,34 @@ class Factor:
 
     @property
     def is_text(self) -> bool:
-        """Whether levels are names or paths, as opposed to numbers."""
+        """Whether the levels (values) of the factor are names or paths, not numbers."""
         return self.kind in {"text", "path"}
 
     @property
     def unit(self) -> str | None:
-        """How levels that are written as text are converted, such as ``duration``.
+        """The kind of conversion for levels that are given as text, such as ``duration``.
 
-        It is a kind that `units.canonical_value` accepts, or None if levels are not converted.
+        A level is a value of the factor. The kind is one that `units.canonical_value` accepts: ``size``,
+        ``signed size``, ``duration`` or ``path``. It is None if levels are not converted.
         """
         return self.kind if self.kind in units.READERS else None
 
     def read(self, level: Any) -> Any:
-        """Return a level of a study file in canonical form.
+        """Convert a level (value of the factor) in a study file to its canonical form.
 
         Text with a unit becomes a number: ``'4k'`` becomes 4096 bytes, ``'1 ms'`` becomes 1000 µs. Paths are
         normalised. Other levels are returned unchanged.
 
         Raises:
-            ValueError: The level is text, and not a valid size or duration.
+            ValueError: The factor is a size or duration, and the level is text that is not valid for it.
         """
         return units.canonical_value(level, self.unit) if isinstance(level, str) else level
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON schema of a level of this factor in a study file.
+        """Return the JSON schema of one level (value) of this factor in a study file.
 
-        The module `yaml_schema` interprets the two keywords that are not part of JSON Schema: ``x-unit`` is the kind of
-        unit, and ``x-hint`` describes the valid levels.
+        Two keywords are not part of JSON Schema. ``x-unit`` is the kind of unit, see `unit`. ``x-hint`` describes the
+        valid levels for messages. The module `yaml_schema` interprets both.
         """
         if self.choices:
             found: dict[str, Any] = {"enum": list(self.choices)}
@@ -153,7 +157,13 @@ class Factor:
 
 
 def setting_column(name: str) -> str:
-    """Return the column of a drive setting in tables with results: ``set_NAME``."""
+    """Return the column of a drive setting in tables with results.
+
+    The column of ``DRA`` is ``set_DRA``. The name is not checked.
+
+    Args:
+        name: The name of the setting.
+    """
     return f"set_{name}"
 
 
@@ -382,13 +392,22 @@ _BY_COLUMN = {factor.column: factor for factor in _TABLE}
 def factor_names(*roles: FactorRole) -> tuple[str, ...]:
     """Return the names of all factors that have one of the given roles.
 
-    The order is the same in every call.
+    A factor is something that a study varies, such as the fio option ``bs``. The names are in the order of the table of
+    factors, which is the same in every call.
+
+    Args:
+        roles: The roles. `OPTION_ROLES` are those of fio options, `SETTING_ROLES` those of drive settings.
     """
     return tuple(factor.name for factor in _TABLE if factor.role in roles)
 
 
 def find_factor(name: str) -> Factor:
     """Return the factor of the given name.
+
+    A factor is something that a study varies: a fio option, a drive setting, or the drive.
+
+    Args:
+        name: The name, such as ``bs``.
 
     Raises:
         FactorError: There is no such factor. The message suggests a similar name, or lists the valid names.
@@ -397,10 +416,11 @@ def find_factor(name: str) -> Factor:
 
 
 def find_setting(name: str) -> Factor:
-    """Return the factor of a drive setting, such as ``scheduler``, by its name.
+    """Return the factor of a drive setting by its name, such as ``scheduler``.
 
     Raises:
-        FactorError: There is no such setting. The message suggests a similar name, or lists the valid names.
+        FactorError: There is no drive setting of this name. The message suggests a similar name, or lists the valid
+            names.
     """
     return _find(name, factor_names(*SETTING_ROLES), "setting")
 
@@ -419,7 +439,11 @@ def _find(name: str, known: Collection[str], what: str) -> Factor:
 def column_of(name: str) -> str:
     """Return the column of a factor in tables with results.
 
-    Examples are ``bs_bytes`` for ``bs``, and ``set_DRA`` for ``DRA``.
+    A factor is a fio option, a drive setting, or the drive. Examples are ``bs_bytes`` for ``bs``, and ``set_DRA`` for
+    ``DRA``.
+
+    Args:
+        name: The name of the factor.
 
     Raises:
         FactorError: There is no such factor.
@@ -430,10 +454,13 @@ def column_of(name: str) -> str:
 def in_setting_order(settings: Iterable[str]) -> list[str]:
     """Sort names of drive settings in the order in which they are applied.
 
-    A setting that changes another one comes first:
+    A setting that changes another setting comes before it:
 
     - ``scheduler`` comes before ``nr_requests``.
     - ``WCE`` (the write cache of the disk) comes before ``write_cache`` (whether the kernel assumes a write cache).
+
+    Args:
+        settings: The names. Each must be the name of a factor.
     """
     return sorted(settings, key=lambda name: (FACTORS[name].turn, name))
 
@@ -441,13 +468,16 @@ def in_setting_order(settings: Iterable[str]) -> list[str]:
 def factor_definitions() -> dict[str, Any]:
     """Return the definitions that the JSON schemas of config/ share about factors.
 
+    A factor is a fio option or a drive setting. Its values are called levels.
+
     Returns:
         A JSON schema for each of these keys:
 
-        - ``options``: a mapping from fio options to one level each
-        - ``settings``: a mapping from drive settings to one level each
-        - ``factors``: a mapping from fio options and drive settings to a list of levels each
-        - ``tune``: a list of drive settings
+        - ``options``: a mapping from fio options to one level each, such as ``{"direct": 1}``
+        - ``settings``: a mapping from drive settings to one level each, such as ``{"DRA": 0}``
+        - ``factors``: a mapping from fio options and drive settings to a list of levels each, such as
+          ``{"bs": ["4k", "28k"]}``
+        - ``tune``: a list of names of drive settings, such as ``["DRA", "WCE"]``
     """
     options, settings = (
         {name: FACTORS[name].schema() for name in factor_names(*roles)} for roles in (OPTION_ROLES, SETTING_ROLES)
@@ -486,11 +516,11 @@ def _tune() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class LevelScale:
-    """The levels of a factor as text for tables and axes, in one unit.
+    """The levels (values) of a factor as text for tables and axes, in one unit.
 
     Attributes:
-        label: The name of the factor, with the unit, such as ``Block size (KiB)``.
-        texts: The text of each level, without the unit.
+        label: The name of the factor, with the unit if there is one, such as ``Block size (KiB)``.
+        texts: The text of each level, by level, without the unit, such as ``{4096: "4"}``.
     """
 
     label: str
@@ -498,12 +528,16 @@ class LevelScale:
 
 
 def level_scale(column: str, levels: Iterable[Any]) -> LevelScale:
-    """Return levels of a factor as text, in one unit that keeps the numbers short.
+    """Return levels (values) of a factor as text, in one unit that keeps it short.
+
+    The largest level determines the unit: B, KiB or MiB for sizes, and µs, ms or s for durations. For example, the
+    block sizes 4096 and 65536 become ``4`` and ``64`` with the label ``Block size (KiB)``. Percentages get the unit %,
+    and all other levels no unit.
 
     Args:
-        column: The column of the factor in tables with results. Any other column gets a label from its name, and no
-            unit.
-        levels: The levels. Sizes are in bytes, durations in microseconds.
+        column: The column of the factor in tables with results, such as ``bs_bytes``. Any other column gets a label
+            from its name, and no unit.
+        levels: The levels. Sizes are in bytes, durations in microseconds. Equal levels may occur several times.
     """
     wanted = list(dict.fromkeys(levels))
     factor = _BY_COLUMN.get(column) or Factor(column.removeprefix("set_"), FactorRole.FIO)

@@ -1,7 +1,8 @@
 """Expansion of a study to its cells.
 
-The grid of a study is the set of all combinations of levels of its experiments. Each combination on a drive is a cell.
-Its name is readable, and ends with digits of a hash.
+The grid of a study is the set of all combinations of levels (values) that its experiments list for their fio options
+and drive settings. Each combination on a drive is a cell. Its name is readable, and ends with digits of a hash, such as
+``randread-4k-q1-j1-1a2b3c4d``.
 """
 
 import itertools
@@ -29,7 +30,7 @@ _WITHOUT_EFFECT = frozenset({"description", "host", "tune", "destroy", "expendab
 class GridError(yaml_schema.ConfigError):
     """The error raised for a study that cannot be expanded to cells.
 
-    The message names the file and the place in it.
+    A cell is one configuration: a drive, its settings and a workload. The message names the file and the place in it.
     """
 
 
@@ -40,10 +41,11 @@ class Cell:
     Attributes:
         study: The name of the study.
         drive: The name of the drive.
-        name: The name of the cell. It consists of the levels, such as ``randread-4k-q32``, and eight digits of the
-            SHA-256 sum of the specification.
+        name: The name of the cell, such as ``randread-4k-q32-j1-1a2b3c4d``. It consists of the main fio options, the
+            drive settings, and the first eight digits of the SHA-256 sum of the specification.
         specification: All values that can change the result of the measurement, and no others, in canonical units.
-        experiments: The experiments of the study that contain the cell, in the order of the study file; at least one.
+        experiments: The names of the experiments of the study that contain the cell, in the order of the study file; at
+            least one.
     """
 
     study: str
@@ -54,18 +56,25 @@ class Cell:
 
     @property
     def folder(self) -> str:
-        """The folder of the raw files of this cell, relative to data/raw."""
+        """The folder of the raw files (JSON output of fio) of this cell.
+
+        The folder is relative to data/raw, and has the form ``DRIVE/STUDY/CELL``.
+        """
         return f"{self.drive}/{self.study}/{self.name}"
 
 
 def expand_grid(conf: config.Config, study: str) -> Iterator[Cell]:
     """Yield the cells of a study on all configured drives.
 
-    Drives are in the order of config.yaml, the cells of a drive in the order of the study file. A cell that several
-    experiments contain is yielded once.
+    A cell is one configuration: a drive, its settings and a workload. Drives are in the order of config.yaml, the cells
+    of a drive in the order of the study file. A cell that several experiments contain is yielded once.
 
-    For an archived drive, the cells come from its archive. Only cells that belong to an experiment of the study are
-    yielded.
+    For an archived drive, which was measured elsewhere, the cells come from its archive. Only cells that belong to an
+    experiment of the study are yielded.
+
+    Args:
+        conf: The configuration of the project.
+        study: The name of a configured study.
 
     Raises:
         GridError: An experiment lacks a required option, cannot be measured, or has an option without effect. Or an
@@ -179,7 +188,12 @@ def _drive_specification(
 def repetitions(conf: config.Config, study: str) -> int:
     """Return the number of repetitions of each cell of a study.
 
-    The number is from the study file or, if the study has none, from config.yaml.
+    A repetition is one run of fio for a cell (one configuration of drive, settings and workload). The number is from
+    the study file or, if the study has none, from config.yaml.
+
+    Args:
+        conf: The configuration of the project.
+        study: The name of a configured study.
     """
     return conf.studies[study].get("repetitions", conf.repetitions)
 
@@ -187,10 +201,19 @@ def repetitions(conf: config.Config, study: str) -> int:
 def drives_of_experiment(conf: config.Config, study: str, experiment: str) -> list[str]:
     """Return the names of the configured drives on which an experiment runs.
 
-    - If any study names a drive, the drive runs only in the experiments that name it.
+    - If any study names a drive, the drive runs only in the experiments that name it. Studies that are not configured
+      count, too.
     - If no study names a drive, the drive runs in every experiment. However, a real drive does not run in an experiment
       that is for simulated drives only.
-    - An archived drive runs only in the experiments that its archive has cells of.
+    - An archived drive, which was measured elsewhere, runs only in the experiments that its archive has results of.
+
+    Args:
+        conf: The configuration of the project.
+        study: The name of a configured study.
+        experiment: The name of an experiment of the study.
+
+    Returns:
+        The names, in the order of config.yaml.
     """
     named = conf.studies[study]["experiments"][experiment].get("drives", ())
     return [
@@ -255,7 +278,8 @@ def _archived(conf: config.Config, study: str, drive: str, entry: kinds.Resolved
 def repetition_names(count: int) -> list[str]:
     """Return the names of the repetitions of a cell: ``01``, ``02``, ….
 
-    The raw file of a repetition has this name, followed by a suffix.
+    A repetition is one run of fio for a cell, which is one configuration of drive, settings and workload. The raw file
+    of a repetition has this name, followed by a suffix.
 
     Args:
         count: Number of repetitions of the cell.
@@ -383,9 +407,11 @@ class _Tags:
     def readable(self, point: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
         """Return the readable part of a cell name, such as ``randread-4k-q32-j4-mix70``.
 
+        A cell is one configuration: a drive, its settings and a workload.
+
         Args:
-            point: The fio options of the cell.
-            settings: The drive settings of the cell.
+            point: The fio options of the cell, in canonical units.
+            settings: The drive settings of the cell, by name.
         """
         asynchronous = point.get("ioengine") in engines.ASYNCHRONOUS_ENGINES
         parts = []
@@ -402,13 +428,14 @@ class _Tags:
 
 
 def level_text(option: str, level: Any) -> str:
-    """Return the text of a level in the name of a cell, such as ``4k`` or ``10us``.
+    """Return the text of a level (value of a factor) in the name of a cell.
 
-    A path is shortened to its file name without suffix. Characters that a cell name cannot contain become ``_``.
+    Examples are ``4k`` for a block size of 4096 bytes, and ``10us`` for a pause of 10 µs. A path is shortened to its
+    file name without suffix. Characters that a cell name cannot contain become ``_``.
 
     Args:
-        option: The name of the factor. If there is no such factor, the level is written without a unit.
-        level: The level in canonical form.
+        option: The name of the factor, such as ``bs``. If there is no such factor, the level is written without a unit.
+        level: The level in canonical form: sizes in bytes, durations in microseconds.
     """
     unit = FACTORS[option].unit if option in FACTORS else None
     if unit in {"size", "signed size"}:

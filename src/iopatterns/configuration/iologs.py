@@ -1,6 +1,7 @@
-"""I/O logs, whose requests fio replays one by one.
+"""I/O logs: lists of requests that fio replays one by one.
 
-A log is generated for a cell, or read from a file of the user. It can also be made from a trace of system calls.
+A log is generated for a cell (one measured configuration), or read from a file of the user. It can also be made from a
+trace of system calls.
 """
 
 import hashlib
@@ -46,22 +47,23 @@ _FILE_ACTIONS = frozenset({"add", "open", "close"})
 
 
 class IologError(IoPatternsError):
-    """The error raised for a missing or invalid log or trace.
+    """The error raised for a missing or invalid I/O log or trace of system calls.
 
-    The message names the file and, where it applies, the line.
+    The message names the file and, where it applies, the line. A command that ends with this error has the exit status
+    2.
     """
 
     exit_status = 2
 
 
 class LogRequest(NamedTuple):
-    """A request of an I/O log.
+    """A request in an I/O log, which fio replays on a drive.
 
     Attributes:
         time_us: Time since the first request, in µs. It is 0 in logs without times.
         action: ``read``, ``write``, ``sync`` or ``datasync``.
-        offset_bytes: Position on the drive.
-        length_bytes: Length of the request.
+        offset_bytes: Position on the drive; 0 for a sync without a position.
+        length_bytes: Length of the request; 0 for a sync without a length.
     """
 
     time_us: int
@@ -72,11 +74,11 @@ class LogRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class IoLog:
-    """An I/O log that the user provides.
+    """An I/O log that the user provides: a list of requests that fio replays.
 
     Attributes:
-        requests: The requests in their order.
-        sha256: SHA-256 sum of the file.
+        requests: The requests in their order, at least one of them a read or write.
+        sha256: SHA-256 sum of the file, in hexadecimal digits.
     """
 
     requests: Sequence[LogRequest]
@@ -97,12 +99,15 @@ class IoLog:
 
     @property
     def largest_bytes(self) -> int:
-        """The length of the largest request, in bytes."""
+        """The length of the largest request in bytes; syncs count, too."""
         return max(request.length_bytes for request in self.requests)
 
     @property
     def end_bytes(self) -> int:
-        """The end of the furthest request, in bytes. The drive must have this size."""
+        """The end of the furthest request, in bytes from the start of the drive.
+
+        The drive must be at least as large.
+        """
         return max(request.offset_bytes + request.length_bytes for request in self.requests)
 
 
@@ -110,12 +115,12 @@ class IoLog:
 class SyscallLog(IoLog):
     """The requests of one process, from the user's trace of system calls.
 
-    The requests go to a drive without a file system. The process had files instead, which are placed one after another
-    on the drive. ``sha256`` is the sum of an I/O log with these requests.
+    The requests go to a drive without a file system. The files of the process are placed one after another on the
+    drive. ``sha256`` is the sum of an I/O log with these requests.
 
     Attributes:
         path: The file of the trace, relative to the project.
-        only: A pattern. Calls on files with other names are ignored.
+        only: A shell pattern of file names, such as ``/home/me/*``. Calls on other files were ignored.
         process: The number of the process.
     """
 
@@ -124,20 +129,24 @@ class SyscallLog(IoLog):
     process: int
 
     def planned(self) -> CallTrace:
-        """Return what the specification of a cell contains about this trace.
+        """Return the values that identify these requests in the specification of a cell.
 
-        This is the path of the trace, the pattern, the process and the SHA-256 sum.
+        A cell is one configuration: a drive, its settings and a workload.
+
+        Returns:
+            A dictionary with the keys ``path`` (of the trace), ``only``, ``process`` and ``sha256``.
         """
         return {"path": self.path, "only": self.only, "process": self.process, "sha256": self.sha256}
 
 
 def is_replay(options: FioOptions) -> bool:
-    """Return whether the requests of a cell come from a log.
+    """Return whether fio replays the requests of a cell from an I/O log.
 
-    Otherwise fio generates them.
+    Otherwise fio generates the requests. A cell is one configuration: a drive, its settings and a workload.
 
     Args:
-        options: The fio options of the cell.
+        options: The fio options of the cell, including those of this package that are replaced by a log
+            (`LOG_OPTIONS`).
     """
     return not options.keys().isdisjoint(LOG_OPTIONS)
 
@@ -145,16 +154,17 @@ def is_replay(options: FioOptions) -> bool:
 def replayed_requests(
     specification: Specification, own: IoLog | None, randseed: int, runtime_ms: int
 ) -> Sequence[LogRequest] | None:
-    """Return the requests that a repetition of a cell replays from a log.
+    """Return the requests that fio replays from an I/O log in a repetition of a cell.
 
-    Returns None if fio generates the requests of the cell.
+    A cell is one configuration: a drive, its settings and a workload. A repetition is one run of fio for it. The result
+    is None if fio generates the requests of the cell itself.
 
     Args:
         specification: The specification of the cell.
         own: The log or trace of the user that the cell replays; None for all other cells.
-        randseed: The seed of the repetition.
-        runtime_ms: The runtime of fio. Requests of ``own`` with later times are left out, unless the cell has the fio
-            option ``replay_no_stall``.
+        randseed: The seed of the repetition, for the random requests of the option ``replay``.
+        runtime_ms: The runtime of fio in milliseconds. Requests of ``own`` with later times are left out, unless the
+            cell has the fio option ``replay_no_stall``.
     """
     options = specification["fio"]
     if not is_replay(options):
@@ -234,7 +244,11 @@ def _in_turns(options: FioOptions, blocks: int, runtime_ms: int, chance: random.
 def iolog_text(requests: Sequence[LogRequest]) -> str:
     """Return requests as the text of an I/O log of fio, version 3.
 
-    Such a log contains the time of each request in microseconds.
+    Such a log contains the time of each request in microseconds. The file name in the log is ``drive``. fio replaces
+    the name if it has the option ``replay_redirect``.
+
+    Args:
+        requests: The requests, in order of time.
     """
     end_us = requests[-1].time_us if requests else 0
     # fio ignores the time 0 (delay_since_ttime in its iolog.c), and would not wait for the second request
@@ -247,26 +261,27 @@ def iolog_text(requests: Sequence[LogRequest]) -> str:
 
 
 def count_transfers(requests: Sequence[LogRequest]) -> int:
-    """Return the number of requests that read or write, as opposed to syncs."""
+    """Return the number of requests that are reads or writes, not syncs."""
     return sum(request.action in _TRANSFERS for request in requests)
 
 
 def read_syscall_trace(root: Path, path: str, only: str = "*", process: int | None = None) -> SyscallLog:
     """Return the requests of one process, from a trace of system calls.
 
-    The requests go to a drive without a file system. The process had files instead, which are placed one after another
-    on the drive.
+    The requests go to a drive without a file system. The files of the process are placed one after another on the
+    drive. The trace may have at most 1,000,000 reads, writes and syncs that are selected by ``only`` and ``process``.
 
     Args:
         root: The folder of the project.
         path: The trace, relative to ``root``, in any format that `calls.open_trace` reads, such as the output of
             strace.
-        only: A pattern. Calls on files with other names are ignored.
-        process: The number of the process. By default, it is the process that transfers most bytes. If several
-            processes transfer equally many bytes, it is the one with the lowest number.
+        only: A shell pattern of file names, such as ``/home/me/*``. Calls on other files are ignored.
+        process: The number of the process. None selects the process that transfers most bytes. If several processes
+            transfer equally many bytes, it is the one with the lowest number.
 
     Raises:
-        IologError: The trace cannot be read or replayed. The message names the file and, where it applies, the line.
+        IologError: The trace cannot be read or replayed, or the process reads and writes nothing. The message names the
+            file and, where it applies, the line.
     """
     from iopatterns.calls import CallsError, Trace, open_trace, replaying  # imports pandas, which few cells need
 
@@ -333,12 +348,17 @@ def _of_process(trace: "Trace", shown: str, only: str, process: int | None) -> "
 def load_iolog(path: Path) -> IoLog:
     """Return the requests in an I/O log of fio, version 2 or 3.
 
+    The log may have at most 64 MiB and 1,000,000 requests, which all go to one file.
+
     Args:
-        path: The file, written by fio or by the user.
+        path: The file, written by fio (option write_iolog) or by the user.
+
+    Returns:
+        The requests, with times since the first request, and the SHA-256 sum of the file.
 
     Raises:
-        IologError: The file is missing or is not a valid log. The message names the file and, where it applies, the
-            line.
+        IologError: The file is missing or is not a valid log, or no request reads or writes. The message names the file
+            and, where it applies, the line.
     """
     shown = printable(path)
     try:

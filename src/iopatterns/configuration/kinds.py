@@ -21,12 +21,15 @@ class _Described(TypedDict):
 
 
 class TwinEntry(_Described):
-    """The entry of a simulated drive, which the project calls a twin.
+    """The entry of a simulated drive in the configuration, of the kind ``twin``.
+
+    An example is ``{"kind": "twin", "model": "c400"}``.
 
     Attributes:
         kind: Always ``twin``.
-        model: The name of its model in data/twins.
-        set: Values that replace parameters of the model, by name of the parameter.
+        model: The name of the drive's model, a file in data/twins without its suffix.
+        set: Values that replace parameters of the model, by name of the parameter, such as
+            ``{"ftl.initial_state": "random"}``.
     """
 
     kind: Literal["twin"]
@@ -35,15 +38,15 @@ class TwinEntry(_Described):
 
 
 class FileEntry(_Described):
-    """The entry of a drive that is a file on a mounted disk.
+    """The entry of a drive that is a file on a mounted disk, in config/drives.yaml.
 
-    The package creates the file, and refuses a file that it has not created.
+    The package creates the file. It refuses a file that it has not created.
 
     Attributes:
         kind: Always ``file``.
-        path: The file.
-        host: The host that has the disk, for a workflow on several hosts.
-        tune: The settings of the disk that studies may change.
+        path: The file, such as ``/mnt/ssd/iopatterns.bin``.
+        host: The name of the host that has the disk, for a workflow on several hosts.
+        tune: The names of the settings of the disk that studies may change, such as ``scheduler``.
     """
 
     kind: Literal["file"]
@@ -53,19 +56,20 @@ class FileEntry(_Described):
 
 
 class BlockEntry(_Described):
-    """The entry of a drive that is a whole disk.
+    """The entry of a drive that is a whole disk, in config/drives.yaml.
 
     Attributes:
         kind: Always ``block``.
-        path: The block device.
-        host: The host that has the disk, for a workflow on several hosts.
-        serial: The serial number of the disk.
-        model: The model name of the disk.
-        size: The size of the disk.
-        tune: The settings of the disk that studies may change.
-        destroy: The serial number again, as consent to overwrite the disk. Without it, only reading workloads run.
-        expendable: Content of the disk that may be overwritten: types of file systems or other signatures, and ``data``
-            for data without a signature.
+        path: The block device, preferably in /dev/disk/by-id.
+        host: The name of the host that has the disk, for a workflow on several hosts.
+        serial: The serial number that the disk must report.
+        model: The model name that the disk must report.
+        size: The size that the disk must report: bytes, or text with a unit.
+        tune: The names of the settings of the disk that studies may change, such as ``WCE``.
+        destroy: The serial number again, as consent to overwrite the disk. Without this key, only reading workloads
+            run.
+        expendable: Content of the disk that may be overwritten: types of file systems or other signatures, such as
+            ``ext4``, and ``data`` for data without a signature.
     """
 
     kind: Literal["block"]
@@ -80,11 +84,11 @@ class BlockEntry(_Described):
 
 
 class ArchiveEntry(_Described):
-    """The entry of a drive that was measured elsewhere.
+    """The entry of a drive that was measured elsewhere, in config/drives.yaml.
 
     Attributes:
         kind: Always ``archive``.
-        path: The archive with the raw files of the drive, written by `iopatterns archive`.
+        path: The archive with the raw files (JSON output of fio) of the drive, written by `iopatterns archive`.
     """
 
     kind: Literal["archive"]
@@ -97,8 +101,8 @@ DriveEntry = TwinEntry | FileEntry | BlockEntry | ArchiveEntry
 class ResolvedTwin(TwinEntry):
     """The entry of a simulated drive, with the digest of its model.
 
-    The values of ``set`` are text, in the shortest form that model files accept. If the digest changes, all cells of
-    the drive are measured again.
+    The values of ``set`` are text, in the shortest form that model files accept. If the digest changes, all
+    measurements of the drive are made again.
 
     Attributes:
         model_digest: SHA-256 of the model, after the values of ``set`` have replaced parameters of the model.
@@ -110,7 +114,8 @@ class ResolvedTwin(TwinEntry):
 class ResolvedArchive(ArchiveEntry):
     """The entry of an archived drive, with the contents of its archive.
 
-    The contents determine the cells of the drive.
+    A cell is one configuration that was measured: the drive, its settings and a workload. The contents determine the
+    cells of the drive.
 
     Attributes:
         contents: The list of the cells in the archive, with their checksums.
@@ -128,13 +133,17 @@ ResolvedEntry = ResolvedTwin | FileEntry | BlockEntry | ResolvedArchive
 class DriveKind:
     """A kind of drive, with the properties that other code depends on.
 
+    The kinds are ``twin`` (a simulated drive), ``file``, ``block`` (a whole disk) and ``archive`` (a drive measured
+    elsewhere).
+
     Attributes:
         name: The name of the kind in config/drives.yaml.
-        entry: The type of an entry of this kind.
+        entry: The type of an entry of this kind, such as `TwinEntry`.
         hint: A description for messages.
         is_simulated: Whether the drive is simulated. Its requests take virtual time only, and it is in the same state
-            before each repetition.
-        is_archived: Whether the drive was measured elsewhere. Its raw files are unpacked instead of measured.
+            before each repetition of a measurement.
+        is_archived: Whether the drive was measured elsewhere. Its raw files (JSON output of fio) are unpacked instead
+            of measured.
         is_whole_disk: Whether the drive is a block device.
         is_filled: Whether the measured part of the drive is always written once before the first measurement.
         is_preconditioned: Whether the measured part of the drive is written before the first measurement if the
@@ -154,18 +163,22 @@ class DriveKind:
     def is_real(self) -> bool:
         """Whether the drive is hardware that is measured on a host.
 
-        It is false for simulated and archived drives. Other activity of the host disturbs a real drive.
+        It is true for whole disks and for files on a disk, and false for simulated and archived drives. Other activity
+        of the host disturbs a real drive.
         """
         return not (self.is_simulated or self.is_archived)
 
     @property
     def needed(self) -> list[str]:
-        """The keys that an entry of this kind must have, without ``kind``."""
+        """The keys, such as ``path``, that an entry of this kind must have.
+
+        The key ``kind``, which every entry has, is left out.
+        """
         return [key for key in self.entry.__annotations__ if key in self.entry.__required_keys__ and key != "kind"]
 
     @property
     def allowed(self) -> frozenset[str]:
-        """All keys that an entry of this kind may have."""
+        """All keys that an entry of this kind may have, including ``kind``."""
         return frozenset(self.entry.__annotations__)
 
 
@@ -187,17 +200,22 @@ WHOLE_DISK_KINDS = tuple(name for name, kind in DRIVE_KINDS.items() if kind.is_w
 
 
 def kind_definitions() -> dict[str, Any]:
-    """Return the JSON schema of the name of a drive kind, for config/drives.yaml.
+    """Return the JSON schema for the names of drive kinds in config/drives.yaml.
 
     Returns:
-        A dictionary with the single key ``kind``. Its value is the schema.
+        A dictionary with the single key ``kind``. Its value is the schema: the valid names (``enum``), and their
+            description for messages (``x-hint``).
     """
     *first, last = (f"{name} ({kind.hint})" for name, kind in DRIVE_KINDS.items())
     return {"kind": {"enum": list(DRIVE_KINDS), "x-hint": f"{', '.join(first)} or {last}"}}
 
 
 def kind_of(entry: DriveEntry) -> DriveKind:
-    """Return the kind of a drive from its entry in config/drives.yaml."""
+    """Return the kind of a drive.
+
+    Args:
+        entry: The configuration entry of the drive, such as ``{"kind": "twin", "model": "c400"}``.
+    """
     return DRIVE_KINDS[entry["kind"]]
 
 
@@ -205,17 +223,20 @@ def kind_of(entry: DriveEntry) -> DriveKind:
 
 
 def is_simulated(entry: DriveEntry) -> "TypeIs[TwinEntry]":
-    """Return whether an entry describes a simulated drive."""
+    """Return whether the configuration entry of a drive describes a simulated drive."""
     return kind_of(entry).is_simulated
 
 
 def is_archived(entry: DriveEntry) -> "TypeIs[ArchiveEntry]":
-    """Return whether an entry describes a drive that was measured elsewhere."""
+    """Return whether an entry describes a drive that was measured elsewhere.
+
+    The measurements of such a drive come from an archive, see `ArchiveEntry`.
+    """
     return kind_of(entry).is_archived
 
 
 def is_real(entry: DriveEntry) -> "TypeIs[FileEntry | BlockEntry]":
-    """Return whether an entry describes a real drive: a file or a whole disk.
+    """Return whether an entry describes a real drive: a whole disk, or a file on one.
 
     Simulated and archived drives are not real drives.
     """
@@ -223,13 +244,16 @@ def is_real(entry: DriveEntry) -> "TypeIs[FileEntry | BlockEntry]":
 
 
 def is_whole_disk(entry: DriveEntry) -> "TypeIs[BlockEntry]":
-    """Return whether an entry describes a whole disk, as opposed to a file on one."""
+    """Return whether an entry describes a whole disk, as opposed to a file on a disk.
+
+    The result is also False for simulated and archived drives.
+    """
     return kind_of(entry).is_whole_disk
 
 
 def host_of(entry: DriveEntry) -> str:
-    """Return the name of the host that has a drive.
+    """Return the name of the host that has a drive, such as ``node7``.
 
-    The name is empty if the entry names no host, and for simulated and archived drives.
+    The name is empty if the entry of the drive names no host, and for simulated and archived drives.
     """
     return entry.get("host", "") if is_real(entry) else ""
