@@ -492,8 +492,8 @@ class Statistic(ABC):
 
         Yields:
             A pair: the combination of levels as text, such as ``4 KiB, iodepth 8``; and the estimate of the statistic,
-            or the outcome of changing a drive setting (`SettingOutcome`). The text is empty if the statistic has a
-            single value.
+            or the outcome of changing a drive setting (`SettingOutcome`). The text may be empty if there is only one
+            combination.
         """
         rows = executions.of_experiment(self.experiment)
         where = {factor: rows.levels_in(factor, level) for factor, level in self.where.items()}

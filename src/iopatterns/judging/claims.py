@@ -128,7 +128,7 @@ class PartResult:
     A check compares a statistic of the measurements with the number or bound that a published claim states.
 
     Attributes:
-        label: The combination of levels as text, such as ``4 KiB``; empty if the check names no levels.
+        label: The combination of levels as text, such as ``4 KiB``; may be empty if there is only one combination.
         value: The value of the statistic, in the unit of the statistic. For a check of a drive setting: what happened
             when the setting was changed, such as ``refused``.
         low: Lower end of the value's confidence interval; NaN without an interval.
