@@ -58,7 +58,7 @@ class GridPoint:
         study: The content of the study file.
         experiment: The name of the experiment that contains the combination.
         options: The fio options in canonical units: sizes in bytes, durations in microseconds.
-        drive: The entry of the drive in the configuration ``conf.drives``.
+        drive: The entry of the drive in `config.Config.drives`.
         runtime_ms: The time that fio runs in a repetition, in milliseconds; 0 for a replay of a block trace.
     """
 

@@ -63,11 +63,12 @@ class ClaimsError(IoPatternsError):
 class Selection:
     """The repetitions over which one mean is taken, and the quantity to average.
 
-    A repetition is one run of fio. It is selected by the levels (values) of factors such as the block size.
+    A repetition is one run of fio. Repetitions are selected by levels (values) of factors (fio options or drive
+    settings).
 
     Attributes:
-        written: The selection as in claims.yaml: levels by factor, such as ``{rw: read, bs: 4k}``. The optional keys
-            ``of`` and ``experiment`` replace the quantity and the experiment of the check.
+        written: The selection as a check in claims.yaml contains it: levels by factor, such as ``{rw: read, bs: 4k}``.
+            The optional keys ``of`` and ``experiment`` replace the quantity and the experiment of the check.
         of: The name of the quantity, such as ``bandwidth`` or ``clat p99``; see `quantities.get_quantity`.
     """
 
@@ -105,8 +106,8 @@ class Selection:
     def levels(self) -> Levels:
         """The selected levels by factor: one level, a list of levels, or ``all``.
 
-        They are as in claims.yaml, such as ``{"rw": "read", "bs": ["4k", "64k"]}``. The keys ``of`` and ``experiment``
-        are left out.
+        The levels are as in claims.yaml, such as ``{"rw": "read", "bs": ["4k", "64k"]}``. The keys ``of`` and
+        ``experiment`` of the selection are left out, because they are not factors.
         """
         return {name: level for name, level in self.written.items() if name not in _NO_FACTORS}
 
@@ -149,16 +150,16 @@ class Selection:
         return rows.values(quantities.get_quantity(self.of).column, {**levels, **self.levels})
 
     def describe(self) -> str:
-        """Return the levels of the selection as text for the report.
+        """Return the levels of the selection as text, such as ``randread, 4k|64k``.
 
         The text also names the experiment, if the selection does.
         """
         return _levels_text({name: level for name, level in self.written.items() if name != "of"})
 
     def describe_with_quantity(self) -> str:
-        """Return the quantity and the levels of the selection as text for the report.
+        """Return quantity and levels of the selection as text: ``latency, read, 4k``.
 
-        The text begins with the name of the quantity, such as ``bandwidth``.
+        The text also names the experiment, if the selection does.
         """
         return ", ".join(filter(None, (self.of, self.describe())))
 
@@ -166,8 +167,8 @@ class Selection:
 class CachedExecutions:
     """A table of repetitions that remembers which rows it has selected.
 
-    A repetition is one run of fio. The scorecard selects rows from one table thousands of times; the cache makes this
-    fast.
+    A repetition is one run of fio. Rows are selected by levels (values) of factors (fio options or drive settings). The
+    scorecard selects rows from one table thousands of times; the cache makes this fast.
 
     Attributes:
         table: The table, one row per repetition, as `quantities.read_executions` returns it.
@@ -199,9 +200,11 @@ class CachedExecutions:
     def select(self, levels: Levels) -> pd.DataFrame:
         """Return the rows in which all given factors have the given levels.
 
+        A factor is a fio option or drive setting, and its values are levels.
+
         Args:
             levels: One level for each factor, such as ``{"rw": "read", "bs": "4k", "thinktime": "1 ms", "DRA": 1}``.
-                Levels are written as in claims.yaml, not as in the columns of the table.
+                Levels are written as in claims.yaml (``4k``), or as in the columns of the table (4096).
 
         Returns:
             The selected rows, with all columns. There are none if the table lacks the column of a factor.
@@ -357,7 +360,7 @@ class Statistic(ABC):
         key: The key of the check that names the statistic, such as ``ratio``.
         selection_keys: The keys of the check that contain selections, in the order of ``selections``.
         has_to: Whether the check must have the key ``to``. A check with the key ``ratio`` must always have it.
-        is_around_one: Whether a check may test the statistic for equivalence to 1.
+        is_around_one: Whether a check may test if the statistic is equivalent to 1.
         has_unit: Whether the statistic has a unit: that of the first selection's quantity.
         is_of_set_up: Whether the statistic describes the set-up of an experiment instead of a result.
         experiment: The name of the experiment.
@@ -386,8 +389,8 @@ class Statistic(ABC):
         Call this method on the subclass for the key of the check, such as `Ratio` for ``ratio``; see `STATISTICS`.
 
         Args:
-            check: The content of ``check`` in claims.yaml, such as ``{"mean": {"rw": "read"}, "of": "latency",
-                "experiment": "mix", "at_most": 3}``.
+            check: The content of ``check`` in claims.yaml. It contains at least the key of the subclass and
+                ``experiment``, such as ``{"mean": {"rw": "read"}, "experiment": "mix"}``.
 
         Raises:
             ClaimsError: A factor, level, quantity or key of the check is invalid.
@@ -432,7 +435,7 @@ class Statistic(ABC):
 
     @property
     def unit(self) -> str:
-        """The unit of the statistic with a leading space, such as `` MB/s``.
+        """The unit of the statistic with a leading space, such as ``" MB/s"``.
 
         The text is empty if the statistic has no unit.
         """
@@ -441,8 +444,8 @@ class Statistic(ABC):
     def format(self, value: float) -> str:
         """Return a value of the statistic as text, without its unit.
 
-        Zero, and a value of a statistic without a quantity, have three decimals. Any other value is rounded to four
-        significant digits, or to a whole number if that has more digits.
+        A ratio, a growth and the value of a formula have three decimals, and so has 0. Any other value is rounded to
+        four significant digits (``1.235``), or to a whole number if that has more digits (``123457``).
 
         Args:
             value: The value, in the unit of the statistic.
@@ -468,7 +471,7 @@ class Statistic(ABC):
     def describe(self) -> str:
         """Return the statistic as text: what is computed, and at which levels.
 
-        The text names the quantity, the selected repetitions, and the levels of factors in ``where``.
+        An example for a ratio is ``mean bandwidth, read / randread; 4k|64k, c400``.
         """
         text = self._describe_own()
         return f"{text}; {_levels_text(self.where)}" if self.where else text
@@ -710,11 +713,12 @@ class FormulaValue(Statistic):
 class ColumnMaximum(Statistic):
     """The maximum of a column of the measurements.
 
-    The maximum is known exactly, so its confidence interval has zero width. It describes the set-up of an experiment,
-    such as a size, not a result.
+    The column describes the set-up of an experiment, such as the largest I/O depth, instead of a result. The maximum is
+    known exactly, so its confidence interval has zero width.
 
     Attributes:
-        name: The name of the column in the table that `quantities.read_executions` returns.
+        name: The name of the column in the table that `quantities.read_executions` returns, such as
+            ``iodepth_reached``.
     """
 
     key = "column"

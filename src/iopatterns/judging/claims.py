@@ -298,7 +298,7 @@ class ClaimChecks:
     def published_ids(self) -> list[str]:
         """The ids of the published values with which the checks compare their statistics.
 
-        Published values that describe the set-up of the source instead of a result are left out.
+        Published values that describe the set-up of the source, such as the largest I/O depth, are left out.
         """
         return [name for check in self.each for name in check.published_ids]
 
@@ -321,14 +321,15 @@ class ClaimChecks:
     def describe(self) -> str:
         """Return the statistics of all checks as text: what is computed, at which levels.
 
-        The texts of several checks are joined by semicolons.
+        An example for a ratio is ``mean bandwidth, read / randread; 4k|64k, c400``. The texts of several checks are
+        numbered and joined by semicolons.
         """
         return self._joined(check.statistic.describe() for check in self.each)
 
     def expected(self) -> str:
         """Return the criteria of all checks as text, such as ``≤ 3 ms, tolerance 10 %``.
 
-        The texts of several checks are joined by semicolons.
+        The texts of several checks are numbered and joined by semicolons: ``(1) ≤ 3 ms; (2) ≥ 1``.
         """
         return self._joined(check.expected() for check in self.each)
 
@@ -400,8 +401,8 @@ class ClaimCheck:
         """Return the check that an entry of claims.yaml describes.
 
         Args:
-            check: The content of ``check`` in claims.yaml, such as ``{"ratio": {"rw": "read"}, "to": {"rw":
-                "randread"}, "experiment": "mix", "at_least": 1}``.
+            check: The content of ``check`` in claims.yaml: a statistic, an experiment and a criterion, such as
+                ``{"mean": {"rw": "read"}, "of": "latency", "experiment": "mix", "at_most": 3}``.
             published: The published values of the study, as `published.load_values` returns them.
 
         Raises:
@@ -465,8 +466,8 @@ class ClaimCheck:
     def published_ids(self) -> list[str]:
         """The id of the published value in the criterion, as a list of at most one id.
 
-        The list is empty if the criterion has no published value, or if the statistic describes the set-up of the
-        source.
+        The list is empty if the criterion has no published value. It is also empty if the statistic describes the
+        set-up of the source, such as the largest I/O depth, instead of a result.
         """
         if not isinstance(self.criterion, NumericCriterion) or self.statistic.is_of_set_up:
             return []
@@ -564,7 +565,7 @@ class Criterion(ABC):
         """Return the criterion as text for the report, such as ``≤ 3 ms``.
 
         Args:
-            unit: Unit of the statistic with a leading space, such as `` ms``; empty if the statistic has no unit.
+            unit: Unit of the statistic with a leading space, such as ``" ms"``; empty if the statistic has no unit.
         """
 
 
@@ -641,7 +642,7 @@ class NumericCriterion(Criterion):
         The tolerance is left out if the check names none.
 
         Args:
-            unit: Unit of the statistic with a leading space, such as `` ms``; empty if the statistic has no unit.
+            unit: Unit of the statistic with a leading space, such as ``" ms"``; empty if the statistic has no unit.
         """
         text = f"{self.symbol} {self.number.value:g}{unit}"
         return text if self.tolerance is None else f"{text}, tolerance {100 * self.tolerance:g} %"
@@ -694,7 +695,10 @@ class AtMost(NumericCriterion):
 
 @dataclass(frozen=True)
 class AtLeast(AtMost):
-    """A lower bound on the statistic, evaluated like `AtMost` with the signs reversed."""
+    """A lower bound on the statistic, evaluated like the upper bound `AtMost`.
+
+    The signs are reversed: values below the bound violate it.
+    """
 
     key = "at_least"
     symbol = "≥"
@@ -703,7 +707,10 @@ class AtLeast(AtMost):
 
 @dataclass(frozen=True)
 class Equals(NumericCriterion):
-    """Equality with a number that the source states, up to a relative error."""
+    """Equality with a number that the source states, up to a relative error.
+
+    The accepted error is the tolerance of the check, or `DEFAULT_TOLERANCE` if the check has none.
+    """
 
     key = "equals"
     symbol = "="
@@ -854,7 +861,7 @@ def status_of_error(error: float, tolerance: float = DEFAULT_TOLERANCE) -> str:
         tolerance: The largest relative error that is accepted, regardless of its sign.
 
     Returns:
-        `REPRODUCED` if the error without its sign is at most `EXACT_ERROR`; `WITHIN_TOLERANCE` if it is at most the
-        tolerance; otherwise `NOT_REPRODUCED`.
+        `REPRODUCED` if the error without its sign is at most `EXACT_ERROR`. Otherwise `WITHIN_TOLERANCE` if the error
+        without its sign is at most the tolerance, else `NOT_REPRODUCED`.
     """
     return REPRODUCED if abs(error) <= EXACT_ERROR else WITHIN_TOLERANCE if abs(error) <= tolerance else NOT_REPRODUCED

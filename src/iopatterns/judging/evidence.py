@@ -54,12 +54,14 @@ class EvidenceError(IoPatternsError):
 class EvidenceClass:
     """Whether a claim or published value is independent evidence for a model.
 
-    The model is that of a simulated drive. A claim or value that the model was fitted or adjusted to cannot confirm the
-    model.
+    The model is that of a simulated drive. A claim (published statement) or value that the model was made to reproduce
+    cannot confirm the model.
 
     Attributes:
-        name: One of `EVIDENCE_CLASSES`: ``independent``, ``built into the model`` or ``fitted``. Empty if the claim or
-            value is not about a simulated drive, or if no experiment measures the value.
+        name: ``fitted`` if a model was fitted to the numbers that are compared. ``built into the model`` if a parameter
+            was chosen for the claim or value, or if the outcome follows from how the model was made. ``independent``
+            otherwise. Empty if the claim or value is not about a simulated drive, or if no experiment measures the
+            value.
         because: Why the claim or value is in this class, as a sentence. Empty if ``name`` is empty.
     """
 
@@ -331,15 +333,18 @@ class Classifier:
         return _measurands(self._comparisons(name))
 
     def class_of_claim(self, name: str, *, reproduced: bool, drive: str | None = None) -> EvidenceClass:
-        """Return whether a measured claim is independent evidence for the models.
+        """Return the evidence class of a measured claim, with a reason.
+
+        The class says whether the claim is independent evidence for the models of simulated drives, see
+        `EvidenceClass`.
 
         Args:
-            name: The id of the claim. It must have checks.
+            name: The id of the claim. The claim must have checks.
             reproduced: Whether the claim is reproduced.
             drive: The user's drive that the claim was applied to; None for the drives of the source.
 
         Returns:
-            The class with a reason. The class is empty if the claim is not about a simulated drive.
+            The class. It is empty if the claim is not about a simulated drive.
         """
         check = self._checks[name] if drive is None else self._checks[name].on(drive)
         comparisons = self._compared[name] if drive is None else self._of_check(check) if check else []
@@ -383,14 +388,16 @@ class Classifier:
         )
 
     def class_of_value(self, name: str) -> EvidenceClass:
-        """Return whether a published value is independent evidence for the models.
+        """Return the evidence class of a published value, with a reason.
+
+        The class says whether the value is independent evidence for the models of simulated drives, see
+        `EvidenceClass`.
 
         Args:
             name: The id of the published value.
 
         Returns:
-            The class with a reason. The class is empty if no experiment measures the value, or if the drive of the
-            value is not simulated.
+            The class. It is empty if no experiment measures the value, or if the drive of the value is not simulated.
         """
         row, measured = self._rows[name], self.measurands_of_value(name)
         drive = row["drive_key"]

@@ -135,9 +135,10 @@ class StudyVerdicts(ClaimCounts):
         counts: The number of verdicts with each status, under the keys ``claims`` and ``values``.
         held_out: Whether the study's values are reserved for testing models, so that no model may be fitted to them.
         tolerance: The relative error up to which a value is within tolerance, such as 0.2.
-        by_class: A summary of each evidence class (see `evidence.EvidenceClass`). Under ``claims``: the counts of the
-            claims in the class. Under ``values``: the number of values in the class, their mean absolute error, their
-            largest error, and where it occurs.
+        by_class: A summary of each evidence class, such as ``independent`` (see `evidence.EvidenceClass`). Under
+            ``claims``: the counts of the claims in the class. Under ``values``: the number of values in the class
+            (``values``), their mean absolute error (``mean_absolute_percent``), their largest error
+            (``largest_percent``) and where it occurs (``largest_at``).
         ablation: The record of the claims that depend on single mechanisms of the simulation, see
             `ablation.load_ablation_records`. Empty without a record.
         own: The counts of the claims that were applied to the user's drives, by drive.

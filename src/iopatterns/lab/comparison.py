@@ -37,7 +37,8 @@ _MAX_NAMED = 10
 class ComparisonError(IoPatternsError):
     """The error raised if there is nothing to compare.
 
-    The message names what was measured.
+    The message names the drive, level or quantity that was not measured. If other drives or levels were measured, it
+    lists them.
     """
 
     exit_status = 2
@@ -47,12 +48,12 @@ class ComparisonError(IoPatternsError):
 class ComparedSide:
     """One side of a comparison: a drive, a level of a factor, or a run.
 
-    A level is a value of an option of fio or of a drive setting. A run is a folder with measurements.
+    A factor is an option of fio or a drive setting, and its values are levels. A run is a folder with measurements.
 
     Attributes:
         name: The name of the side, as typed: ``c400``, ``DRA=0`` or the path of a folder.
         executions: The repetitions of each study, by the name of the study. Each table has one row per repetition, as
-            `quantities.read_executions` returns it.
+            `quantities.read_executions` returns it. If the side is a level, the column of the factor is left out.
         fio_versions: The versions of fio that measured a run; empty for a drive or level.
     """
 
@@ -166,7 +167,7 @@ def shared_experiments(sides: Sequence[ComparedSide], of: str) -> Iterator[tuple
 def shared_points(sides: Sequence[ComparedSide], of: str) -> Iterator[tuple[dict[str, Any], list[FloatArray]]]:
     """Yield each combination of levels at which all sides measured a quantity.
 
-    A level is a value of a factor, such as a block size of 4 KiB.
+    A level is a value of a factor (fio option or drive setting), such as a block size of 4 KiB.
 
     Args:
         sides: The sides of the comparison, such as two drives.
@@ -310,7 +311,8 @@ class Comparison:
     def summary_text(self, points: pd.DataFrame) -> str:
         """Return the number of points with each verdict as text.
 
-        The text also states the number of differences to expect by chance, and the versions of fio if they differ.
+        A point is a combination of workload and levels. A verdict is, for example, ``higher``. The text also states the
+        number of differences to expect by chance, and the versions of fio if they differ.
 
         Args:
             points: The rows that the method `points` returned.
@@ -339,9 +341,9 @@ def _short_name(name: str) -> str:
 def point_factors(parts: Sequence[pd.DataFrame]) -> list[str]:
     """Return the columns whose levels identify a point of an experiment.
 
-    A point is a combination of workload and levels (values of factors). The columns are those of the workload (``rw``),
-    of the block size (``bs_bytes``) and of all factors that vary. The column ``drive`` comes first if a side has
-    several drives. Otherwise it is left out.
+    A point is a combination of workload and levels (values of fio options and drive settings). The columns are those of
+    the workload (``rw``), of the block size (``bs_bytes``) and of all factors that vary. The column ``drive`` comes
+    first if a side has several drives. Otherwise it is left out.
 
     Args:
         parts: The repetitions of each side, as tables with one row per repetition.
@@ -355,8 +357,9 @@ def point_factors(parts: Sequence[pd.DataFrame]) -> list[str]:
 def levels_text(levels: dict[str, Any], executions: pd.DataFrame) -> str:
     """Return the levels of a point as text, such as ``I/O depth 8``.
 
-    A point is a combination of workload and levels (values of factors). The workload is left out, and so are factors
-    that do not vary. The text is a dash if no level is left. A missing level is printed as a dash too.
+    A point is a combination of workload and levels (values of fio options and drive settings). The workload is left
+    out, and so are factors that do not vary. The text is a dash if no level is left. A missing level is printed as a
+    dash too.
 
     Args:
         levels: The level of each factor of the point, by column.

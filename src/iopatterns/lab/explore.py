@@ -285,8 +285,8 @@ def simulate_workload(
 def values_to_try(name: str, value: models.ParameterValue) -> list[models.ParameterValue]:
     """Return the values that a slider offers for a parameter of a simulated drive.
 
-    If the present value is not 0, they are the value itself, multiplied by 2, 4, 8 and 16, and divided by the same
-    factors. If the present value is 0, they are 0 and round numbers. Values outside the parameter's valid range are
+    If the present value is 0, the slider offers 0 and round numbers. Otherwise the slider offers the present value, its
+    products with 2, 4, 8 and 16, and its quotients by the same factors. Values outside the parameter's valid range are
     left out.
 
     Args:
@@ -294,7 +294,7 @@ def values_to_try(name: str, value: models.ParameterValue) -> list[models.Parame
         value: The present value, in the unit of the parameter: nanoseconds, bytes, bytes per second, or a count.
 
     Returns:
-        The values in ascending order, in the same unit.
+        The values in ascending order, in the same unit. They are rounded to whole numbers.
 
     Raises:
         ExploreError: The parameter is not a number.
@@ -313,7 +313,7 @@ def draw_png(result: SimulationResult, reference: SimulationResult | None = None
 
     Args:
         result: The result, drawn in colour.
-        reference: Another result, drawn in grey behind the first; None for none.
+        reference: Another result for comparison, drawn in grey behind ``result``; None without a comparison.
     """
     return SimulationFigure().png(result, reference)
 
@@ -367,7 +367,7 @@ class SimulationFigure:
 
         Args:
             result: The result, drawn in colour.
-            reference: Another result, drawn in grey behind the first; None for none.
+            reference: Another result for comparison, drawn in grey behind ``result``; None without a comparison.
         """
         for panel, title, lines in zip(_PANELS, self._titles, self._lines, strict=True):
             text, curves = panel.content(result)

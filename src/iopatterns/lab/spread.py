@@ -28,8 +28,8 @@ _ROW_INCH, _FRAME_INCH = 0.19, 1.0
 class SpreadError(IoPatternsError):
     """The error raised for too few drives or repetitions to compare variations.
 
-    The variation between drives can be separated from the variation within a drive only with two drives, and two
-    repetitions on one of them. The message names the drives and the quantity that were requested.
+    The variation between drives can be separated from the variation within a drive only with at least two drives, and
+    two repetitions (runs of fio) on one of them. The message says what to measure or to name.
     """
 
     exit_status = 2
