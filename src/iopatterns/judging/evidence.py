@@ -316,8 +316,9 @@ class Classifier:
             name: The id of the published value.
 
         Returns:
-            Tuples of drive, cell and quantity, see `Measurand`. The set is empty if nothing was measured for the value,
-            or if there is no such value.
+            Tuples of drive, cell and column, such as ``("c400", "randread-4k-q1-j1-1a2b3c4d", "rate")``. The text
+            ``rate`` stands for all columns that follow from each other, such as bandwidth and mean latency. The set is
+            empty if nothing was measured for the value, or if there is no such value.
         """
         return self._of_values.get(name, frozenset())
 
@@ -328,7 +329,8 @@ class Classifier:
             name: The id of the claim.
 
         Returns:
-            Tuples of drive, cell and quantity, see `Measurand`. The set is empty if nothing was measured for the claim.
+            Tuples of drive, cell and column, as `measurands_of_value` returns them. The set is empty if nothing was
+            measured for the claim.
         """
         return _measurands(self._comparisons(name))
 
