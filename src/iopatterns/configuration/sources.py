@@ -1,6 +1,7 @@
-"""Quick checks of hand-written input files, and reading of published CSV files.
+"""Check hand-written input files quickly, and read published CSV files.
 
-Published files are in data/published/STUDY, and contain values from the source of a study.
+A published file contains values from the source of a study, which is a paper or data sheet. The folder
+data/published/STUDY has the published files of a study.
 """
 
 import csv
@@ -28,9 +29,10 @@ _SHORT_CLAIMS = 1_000
 
 
 class PublishedError(IoPatternsError):
-    """The error raised for a missing or invalid file of published values.
+    """The error raised for a missing or invalid file in data/published.
 
-    The message names the file and, where it applies, the line.
+    Such a file contains what the source of a study published. The message names the file and, where it applies, the
+    line.
     """
 
 
@@ -39,16 +41,20 @@ def read_published_table(
 ) -> list[tuple[int, dict[str, str]]]:
     """Return the rows of a published CSV file, each with its line number.
 
+    The first line of the file contains the names of the columns.
+
     Args:
-        path: The file.
-        columns: The expected columns, in their order.
-        more: Whether further columns may follow.
+        path: The file, such as ``data/published/park2009/values.csv``.
+        columns: The expected names of the columns, in the order of the file.
+        more: Whether the file may have further columns after the expected ones.
 
     Returns:
-        For each row its line number, and its fields by column.
+        A pair for each row, in the order of the file: the number of the row's line (from 1, and the last line if a row
+        has several), and the fields as text, by column. An empty field is an empty text.
 
     Raises:
-        PublishedError: The file is missing, cannot be read, has no rows, or has other columns.
+        PublishedError: The file is missing or larger than 16 MiB, is not UTF-8 CSV, has other columns or no rows, or
+            has a row with a wrong number of fields.
     """
     try:
         reader = csv.reader(io.StringIO(files.read_bounded(path, _MOST_BYTES).decode(), newline=""), strict=True)
@@ -71,9 +77,15 @@ def read_published_table(
 
 
 def has_published(root: Path, study: str) -> bool:
-    """Return whether the folder ``data/published/STUDY`` exists.
+    """Return whether a study has a folder with published values.
 
-    The folder exists if the source of the study has published values. All files of the folder are then required.
+    The folder is ``data/published/STUDY``. It exists if the source of the study, such as a paper or data sheet,
+    published values that the measurements are compared with. The folder must then contain values.csv, drives.csv and
+    claims.yaml.
+
+    Args:
+        root: The folder of the project.
+        study: The name of the study.
     """
     return (root / PUBLISHED_FOLDER / study).exists()
 
@@ -81,14 +93,17 @@ def has_published(root: Path, study: str) -> bool:
 def file_problems(root: Path, paths: Iterable[str]) -> list[str]:
     """Return a line with problem and remedy for each unusable input file.
 
-    A file is unusable if it is missing, cannot be read or has no content.
+    A file is unusable if it is missing, is not a regular file, or cannot be read. A published CSV file, claims.yaml or
+    notebook is also unusable if it has no content or a wrong format. Only a quick check is made: the content of a long
+    claims.yaml is not checked.
 
     Args:
         root: The folder of the project.
         paths: The files, relative to ``root``.
 
     Returns:
-        The lines, sorted by path; empty if all files are usable.
+        The lines, sorted by path. Each line begins with the path, such as ``notebooks/x.ipynb: there is no such file.``
+        The list is empty if all files are usable.
     """
     found = {path: _problem(root, path) for path in sorted(set(paths))}
     return [f"{printable(path)}: {problem}" for path, problem in found.items() if problem]

@@ -1,7 +1,8 @@
-"""Checks of a study before anything is measured.
+"""Check a study before anything is measured.
 
-They refuse combinations of levels that cannot be measured, options without effect, and tables and figures that the
-notebook of the study does not write. Each message names the line in the file of the study.
+A study file in config/studies lists experiments. An experiment varies factors (fio options or drive settings) over
+levels (their values). The checks refuse combinations of levels that cannot be measured, options without effect, and
+tables and figures that the notebook of the study does not write. Each message names the line in the study file.
 """
 
 import ast
@@ -36,11 +37,11 @@ _MOST_NOTEBOOK_BYTES = 64 * 2**20
 
 
 class GridProblem(NamedTuple):
-    """A problem of a study that prevents its measurement.
+    """The reason why a combination of levels cannot be measured.
 
     Attributes:
-        option: The option or key that causes the problem.
-        text: The problem and its remedy.
+        option: The fio option or the key of the study file that causes the problem, such as ``iodepth``.
+        text: The problem and its remedy, as sentences.
     """
 
     option: str
@@ -49,14 +50,16 @@ class GridProblem(NamedTuple):
 
 @dataclass(frozen=True)
 class GridPoint:
-    """A combination of levels on a drive, to be checked.
+    """A combination of levels on one drive, which `find_problem` checks.
+
+    A level is a value that an experiment gives to an option of fio or to a drive setting.
 
     Attributes:
-        study: The content of the study.
-        experiment: The name of the experiment.
-        options: The fio options in canonical units.
-        drive: The entry of the drive.
-        runtime_ms: The runtime of fio in a repetition; 0 for a replay of a block trace.
+        study: The content of the study file.
+        experiment: The name of the experiment that contains the combination.
+        options: The fio options in canonical units: sizes in bytes, durations in microseconds.
+        drive: The entry of the drive in `config.Config.drives`.
+        runtime_ms: The time that fio runs in a repetition, in milliseconds; 0 for a replay of a block trace.
     """
 
     study: config.StudyConfig
@@ -67,9 +70,9 @@ class GridPoint:
 
     @property
     def replays(self) -> bool:
-        """Whether a recorded block trace is replayed, instead of running fio.
+        """Whether the experiment replays a recorded block trace instead of running fio.
 
-        If so, ``options`` describes the program that was traced.
+        If so, ``options`` describes the program whose requests were recorded.
         """
         return "replay" in self.study["experiments"][self.experiment]
 
@@ -97,16 +100,17 @@ def _place(root: Path, study: str, path: tuple[str | int, ...]) -> str:
 
 
 def place_of_option(root: Path, study: str, experiment: str, option: str) -> str:
-    """Return file, line and experiment of an option, for messages.
+    """Return the place of an option in a study file, for messages.
 
-    An example is ``config/studies/x.yaml:12: experiments.mix``. The line is where the study file sets the option. If
-    the study file does not set the option, it is the line of the experiment.
+    The place consists of file, line and experiment, such as ``config/studies/x.yaml:12: experiments.mix``. If an option
+    takes its levels from a named list under ``levels``, the line is that of the list. If the study file does not set
+    the option, the line is that of the experiment. The line is left out if the file cannot be read.
 
     Args:
         root: The folder of the project.
         study: The name of the study.
         experiment: The name of the experiment.
-        option: The fio option, the drive setting, or another key of the experiment.
+        option: The name of a fio option or drive setting, or another key of the experiment.
     """
     file = study_files.GRID.format(study=study)
     path: tuple[str | int, ...] = ("experiments", experiment)
@@ -138,11 +142,15 @@ def place_of_option(root: Path, study: str, experiment: str, option: str) -> str
 def find_problem(point: GridPoint, conf: config.Config) -> GridProblem | None:
     """Return the first problem of a combination of levels on a drive.
 
-    Returns None if the combination can be measured and all its options have an effect.
+    For example, a size that is not a multiple of 512 bytes, an I/O engine that a simulated drive does not support, and
+    an ``iodepth`` without effect are problems.
 
     Args:
-        point: The combination.
-        conf: The configuration.
+        point: The combination of levels and its drive.
+        conf: The configuration of the project.
+
+    Returns:
+        The problem. None if the combination can be measured and all its options have an effect.
     """
     checks = (_missing, _without_depth, _unsupported, _beyond_sectors, _beyond_file, _bad_pauses, _bad_order, _bad_log)
     problems = itertools.chain.from_iterable(check(point, conf) for check in checks)
@@ -287,14 +295,17 @@ def _rw_of(replay: str) -> str:
 
 
 def user_log(options: Mapping[str, Any], conf: config.Config) -> tuple[str, iologs.IoLog] | None:
-    """Return the log or trace of the user that a workload replays.
+    """Return the recorded requests of the user that a workload replays.
+
+    The user may give a fio I/O log (option ``read_iolog``) or a trace of system calls (option ``trace``).
 
     Args:
         options: The fio options of the workload.
-        conf: The configuration, which contains the logs and traces.
+        conf: The configuration, which contains the requests of all logs and traces.
 
     Returns:
-        A pair: the name of the log or trace for messages, and its requests. None if the workload replays neither.
+        A pair: the name of the log or trace for messages, and its requests. None if the workload replays neither a log
+        nor a trace of the user.
     """
     if "read_iolog" in options:
         return options["read_iolog"], conf.iologs[options["read_iolog"]]
@@ -330,20 +341,24 @@ class _Code(NamedTuple):
 def output_problems(conf: config.Config, study: str) -> Iterator[str]:
     """Yield a message for each table and figure that the notebook does not write.
 
-    The expected tables and figures are listed in the study under ``tables`` and ``figures``. The notebook and the code
-    file of the study are read, but not executed.
+    A study file lists the expected tables and figures under ``tables`` and ``figures``, for the study and for each
+    experiment. The notebook ``notebooks/STUDY.ipynb`` and the code file ``notebooks/STUDY.py`` are read, but not
+    executed.
 
-    A name counts as written in each of these cases:
+    The notebook counts as writing a table or figure in each of these cases:
 
-    - The code contains the name as a text constant.
+    - The code contains the name of the table or figure as a text constant.
     - The code contains an f-string that can produce the name.
-    - A variable names any of the outputs, and the name is that of an experiment, drive, factor or level.
+    - The code names an output by a variable, and the name is that of an experiment, drive, factor or level.
 
     A notebook that cannot be read, or that computes names in another way, is not checked.
 
     Args:
-        conf: The configuration.
+        conf: The configuration, which contains the study.
         study: The name of the study.
+
+    Yields:
+        A text that begins with file and line in the study file, and names the table or figure and the remedy.
     """
     content = conf.studies[study]
     code = _code_of(conf.root, study)

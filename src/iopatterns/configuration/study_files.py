@@ -1,6 +1,7 @@
 """The places of the files of a study, which follow from the name of the study.
 
-A study has files in no other place, so that it can be packed, added and removed as a unit.
+A study is a set of experiments that reproduce a source, such as a paper or data sheet. A study has files in no other
+place, so that the study can be packed, added and removed as a unit.
 """
 
 import re
@@ -49,15 +50,26 @@ def is_study_name(text: str) -> bool:
 def study_names(root: Path) -> list[str]:
     """Return the names of all studies in config/studies, sorted.
 
-    Studies that config.yaml does not name are included.
+    Each file ``config/studies/NAME.yaml`` is a study. Studies that config.yaml does not select are included.
+
+    Args:
+        root: The folder of the project.
     """
     return sorted(path.stem for path in root.glob(GRID.format(study="*")))
 
 
 def existing_places(root: Path, study: str) -> Iterator[Path]:
-    """Yield the existing files, folders and links that belong to a study.
+    """Yield the existing files and folders that belong to a study.
 
-    The content of a folder is not yielded. Paths are relative to ``root``, always in the same order.
+    Examples are ``config/studies/x.yaml`` and the folder ``data/published/x``. Symbolic links are yielded too. The
+    files inside a folder are not yielded; `files_of_study` returns them.
+
+    Args:
+        root: The folder of the project.
+        study: The name of the study.
+
+    Yields:
+        Paths relative to ``root``, in the order of `PLACES`.
     """
     for place in PLACES:
         for path in sorted(root.glob(place.format(study=study))):
@@ -67,8 +79,15 @@ def existing_places(root: Path, study: str) -> Iterator[Path]:
 def files_of_study(root: Path, study: str) -> list[Path]:
     """Return all files of a study, including those in its folders.
 
-    Paths are relative to ``root``, always in the same order. Symbolic links are included, but not followed. Hidden
-    files and compiled Python are left out.
+    Symbolic links are included, but not followed. Hidden files, files in hidden folders, and compiled Python files
+    (``__pycache__``) are left out.
+
+    Args:
+        root: The folder of the project.
+        study: The name of the study.
+
+    Returns:
+        Paths relative to ``root``: in the order of `PLACES`, and sorted within a place.
     """
     found: list[Path] = []
     for place in existing_places(root, study):
@@ -81,11 +100,11 @@ def files_of_study(root: Path, study: str) -> list[Path]:
 def belongs_to_study(path: str, study: str) -> bool:
     """Return whether a path is a file of a study, or inside a folder of the study.
 
-    The path need not exist.
+    Only the path is compared. The file need not exist.
 
     Args:
-        path: The path, relative to the project.
-        study: The name of the study.
+        path: The path relative to the folder of the project, such as ``data/published/x/values.csv``.
+        study: The name of the study, such as ``x``.
     """
     for place in PLACES:
         pattern = re.escape(place.format(study=study)).replace(r"\*", "[^/]+")

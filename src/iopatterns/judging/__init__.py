@@ -1,5 +1,5 @@
 """Compare the statements of a source with the measurements.
 
-A source is a paper or data sheet. Its claims and published values are checked and classified, and the scorecard counts
-the verdicts.
+A source is a paper or data sheet. Its claims (statements) and its published values (numbers) are checked against the
+measurements. Each claim and value gets a verdict, such as ``reproduced``. The scorecard lists and counts the verdicts.
 """

@@ -1,9 +1,11 @@
 """Compute the statistics that claims.yaml names, such as a ratio of two means.
 
-A statistic (`Statistic`) selects repetitions (`Selection`, `CachedExecutions`) and computes numbers from them
-(`Estimate`). The module `claims` compares these numbers with the statements of the source.
+A claim is a statement of a paper or data sheet. The file claims.yaml lists claims, and each claim has one or more
+checks. A check names a statistic (`Statistic`). The statistic selects repetitions (`Selection`, `CachedExecutions`) and
+computes numbers from them (`Estimate`). The module `claims` compares these numbers with the claim.
 
-A factor is an option or drive setting that an experiment varies, such as the block size. Its values are levels.
+A repetition is one run of fio. A factor is an option or drive setting that an experiment varies, such as the block
+size. The values of a factor are its levels.
 """
 
 from __future__ import annotations
@@ -45,9 +47,10 @@ Levels = Mapping[str, Any]
 
 
 class ClaimsError(IoPatternsError):
-    """A claim in a claims file is invalid, or its statistic cannot be computed.
+    """The error raised for an invalid claim, or a statistic that cannot be computed.
 
-    The message names the file and the claim.
+    Claims are listed in the claims.yaml of a study. The message of `claims.load_claims` names the file and the claim.
+    The functions that parse or compute a part of a claim raise the error with a message about this part only.
     """
 
     exit_status = 2
@@ -60,10 +63,13 @@ class ClaimsError(IoPatternsError):
 class Selection:
     """The repetitions over which one mean is taken, and the quantity to average.
 
+    A repetition is one run of fio. Repetitions are selected by levels (values) of factors (fio options or drive
+    settings).
+
     Attributes:
-        written: The selection as in claims.yaml: levels by factor, such as ``{rw: read, bs: 4k}``. The optional keys
-            ``of`` and ``experiment`` replace the quantity and the experiment of the check.
-        of: The name of the quantity, such as ``bandwidth``; see `quantities.get_quantity`.
+        written: The selection as a check in claims.yaml contains it: levels by factor, such as ``{rw: read, bs: 4k}``.
+            The optional keys ``of`` and ``experiment`` replace the quantity and the experiment of the check.
+        of: The name of the quantity, such as ``bandwidth`` or ``clat p99``; see `quantities.get_quantity`.
     """
 
     written: Levels
@@ -73,10 +79,13 @@ class Selection:
     def parse(cls, key: str, written: Any, of: str, *, single: bool = False) -> Selection:
         """Return the selection under one key of a check in claims.yaml.
 
+        For the key ``to`` of the check ``{ratio: {rw: read}, to: {rw: randread}, at_least: 1}``, the selection is the
+        repetitions of random reads.
+
         Args:
-            key: The key, for error messages.
-            written: The selection as in claims.yaml, a mapping of levels by factor.
-            of: The quantity of the check, used if the selection names none.
+            key: The key that contains the selection, such as ``to``; used in error messages.
+            written: The value of the key: a mapping of factors to a level, a list of levels, or ``all``.
+            of: The quantity of the check, used if the selection has no key ``of``.
             single: Whether each factor must have exactly one level.
 
         Raises:
@@ -95,19 +104,24 @@ class Selection:
 
     @property
     def levels(self) -> Levels:
-        """The selected levels by factor, as in claims.yaml: one level, a list, or ``all``."""
+        """The selected levels by factor: one level, a list of levels, or ``all``.
+
+        The levels are as in claims.yaml, such as ``{"rw": "read", "bs": ["4k", "64k"]}``. The keys ``of`` and
+        ``experiment`` of the selection are left out, because they are not factors.
+        """
         return {name: level for name, level in self.written.items() if name not in _NO_FACTORS}
 
     def each(self, rows: CachedExecutions) -> Iterator[tuple[Levels, Selection]]:
-        """Split the selection into selections with a single level of each factor.
+        """Yield a selection for each combination of the selected levels.
 
-        The selection ``{rw: read, bs: [4k, 64k]}``, for example, gives one selection for each block size.
+        The selection ``{rw: read, bs: [4k, 64k]}``, for example, gives one selection for 4k and another one for 64k.
 
         Args:
-            rows: The repetitions of the check's experiment. The level ``all`` stands for the levels that occur in them.
+            rows: The repetitions of the check's experiment. The level ``all`` stands for all levels that occur in them.
 
         Yields:
-            The levels that were taken from a list or from ``all``, such as ``{bs: 4k}``; and the selection.
+            A pair: the levels that were taken from a list or from ``all``, such as ``{"bs": "4k"}``; and a selection
+            with a single level of each factor.
         """
         given = {name: rows.levels_in(name, level) for name, level in self.levels.items()}
         others = {name: self.written[name] for name in _NO_FACTORS & self.written.keys()}
@@ -120,38 +134,48 @@ class Selection:
     def values(self, executions: CachedExecutions, rows: CachedExecutions, levels: Levels) -> FloatArray:
         """Return the values of the quantity in the selected repetitions.
 
-        Missing values are left out.
+        Each factor of the selection must have a single level, as in the selections that `each` yields.
 
         Args:
-            executions: The repetitions of all experiments.
+            executions: The repetitions of all experiments. They are used if the selection names its own experiment.
             rows: The repetitions of the check's experiment.
-            levels: Levels of the factors that the selection does not name, by factor. If the selection names the
-                factor, its own level is used.
+            levels: One level of each further factor, such as ``{"iodepth": 8}``. For a factor that the selection names,
+                the level of the selection is used instead.
+
+        Returns:
+            One value for each repetition, in the unit of the quantity. Missing values are left out.
         """
         if "experiment" in self.written:
             rows = executions.of_experiment(self.written["experiment"])
         return rows.values(quantities.get_quantity(self.of).column, {**levels, **self.levels})
 
     def describe(self) -> str:
-        """Return the levels of the selection as text, for the report."""
+        """Return the levels of the selection as text, such as ``randread, 4k|64k``.
+
+        The text also names the experiment, if the selection does.
+        """
         return _levels_text({name: level for name, level in self.written.items() if name != "of"})
 
     def describe_with_quantity(self) -> str:
-        """Return the quantity and the levels of the selection as text, for the report."""
+        """Return quantity and levels of the selection as text: ``latency, read, 4k``.
+
+        The text also names the experiment, if the selection does.
+        """
         return ", ".join(filter(None, (self.of, self.describe())))
 
 
 class CachedExecutions:
-    """A table of repetitions that caches selected rows.
+    """A table of repetitions that remembers which rows it has selected.
 
-    The scorecard selects rows from one table thousands of times.
+    A repetition is one run of fio. Rows are selected by levels (values) of factors (fio options or drive settings). The
+    scorecard selects rows from one table thousands of times; the cache makes this fast.
 
     Attributes:
-        table: The table, one row per repetition.
+        table: The table, one row per repetition, as `quantities.read_executions` returns it.
     """
 
     def __init__(self, table: pd.DataFrame) -> None:
-        """Keep a table, which must not be changed afterwards.
+        """Keep a reference to the table; the caller must not change the table afterwards.
 
         Args:
             table: One row per repetition, as `quantities.read_executions` returns it.
@@ -162,7 +186,13 @@ class CachedExecutions:
         self._columns: dict[str, FloatArray] = {}
 
     def of_experiment(self, experiment: str) -> CachedExecutions:
-        """Return the repetitions of one experiment."""
+        """Return the repetitions of one experiment.
+
+        The table of the result has no rows if no repetition belongs to the experiment.
+
+        Args:
+            experiment: The name of the experiment.
+        """
         if experiment not in self._of_experiments:
             self._of_experiments[experiment] = CachedExecutions(quantities.select_experiments(self.table, experiment))
         return self._of_experiments[experiment]
@@ -170,19 +200,30 @@ class CachedExecutions:
     def select(self, levels: Levels) -> pd.DataFrame:
         """Return the rows in which all given factors have the given levels.
 
+        A factor is a fio option or drive setting, and its values are levels.
+
         Args:
             levels: One level for each factor, such as ``{"rw": "read", "bs": "4k", "thinktime": "1 ms", "DRA": 1}``.
+                Levels are written as in claims.yaml (``4k``), or as in the columns of the table (4096).
+
+        Returns:
+            The selected rows, with all columns. There are none if the table lacks the column of a factor.
+
+        Raises:
+            FactorError: A factor does not exist.
+            ValueError: A level is not valid for its factor.
         """
         return self.table[self._at(levels)]
 
     def values(self, column: str, levels: Levels) -> FloatArray:
         """Return the values of a column in the rows with the given levels.
 
-        Missing values are left out. The array is empty if the table has no such column.
-
         Args:
-            column: The name of the column.
-            levels: One level for each factor, as for `select`.
+            column: The name of a column with numbers, such as ``bandwidth_mb_per_s``.
+            levels: One level for each factor, such as ``{"rw": "read", "bs": "4k"}``.
+
+        Returns:
+            One value for each row. Missing values are left out. The array is empty if the table has no such column.
         """
         if column not in self.table:
             return np.empty(0)
@@ -196,7 +237,11 @@ class CachedExecutions:
 
         Args:
             factor: The name of the factor, such as ``bs``.
-            levels: Levels of other factors; only rows with these levels count.
+            levels: One level for each of some other factors. Only rows with these levels count.
+
+        Returns:
+            The levels as in the column of the factor: block sizes, for example, in bytes. The list is empty if the
+            table has no such column.
         """
         column = factors.column_of(factor)
         if column not in self.table:
@@ -207,9 +252,9 @@ class CachedExecutions:
         """Return the levels of a factor that claims.yaml selects, as a list.
 
         Args:
-            factor: The name of the factor.
-            level: What claims.yaml states for the factor: one level, a list of levels, or `ALL_LEVELS` for all measured
-                levels.
+            factor: The name of the factor, such as ``bs``.
+            level: The selection in claims.yaml: one level (``4k``), a list of levels (``[4k, 64k]``), or `ALL_LEVELS`
+                for all levels that occur in the table.
         """
         return self.measured_levels(factor) if level == ALL_LEVELS else listed_levels(level)
 
@@ -238,8 +283,9 @@ class IntervalMethod(NamedTuple):
     """The method by which confidence intervals are computed.
 
     Attributes:
-        confidence: Confidence level, between 0 and 1.
-        method: ``t`` (Student) or ``bca`` (bootstrap), see `statistics.mean_interval`.
+        confidence: Confidence level between 0 and 1, such as 0.95.
+        method: ``t`` (Student's t) or ``bca`` (bias-corrected and accelerated bootstrap), see
+            `statistics.mean_interval`.
         seed: Seed of the bootstrap.
     """
 
@@ -252,11 +298,14 @@ class IntervalMethod(NamedTuple):
 class Estimate:
     """A number computed from the means of groups of repetitions, with its interval.
 
+    A repetition is one run of fio. The number is computed only when ``value`` is called, and the interval only when
+    ``interval`` is called.
+
     Attributes:
-        groups: The measured values of each group.
-        value: A function that computes the number. It raises ZeroDivisionError if a divisor is zero.
-        interval: A function that computes the confidence interval of the number. It raises ZeroDivisionError or
-            StatisticsError.
+        groups: The measured values of each group, one array for each mean.
+        value: A function without arguments that computes the number. It raises ZeroDivisionError if a divisor is zero.
+        interval: A function that computes the confidence interval of the number by a given method. It raises
+            ZeroDivisionError or StatisticsError.
     """
 
     groups: Sequence[FloatArray]
@@ -268,8 +317,11 @@ class Estimate:
 class ObservedOutcome:
     """What happened when a drive setting was changed.
 
+    A drive setting is, for example, a bit of the caching mode page.
+
     Attributes:
-        outcome: One of the outcomes that `tuning_steps` defines, such as ``refused``.
+        outcome: ``already so``, ``changed``, ``not changeable``, ``refused``, ``ignored`` or ``not applicable``. The
+            module `tuning_steps` explains these outcomes.
     """
 
     outcome: str
@@ -300,19 +352,21 @@ def _quotient_of_products(above: Sequence[FloatArray], below: Sequence[FloatArra
 class Statistic(ABC):
     """A statistic of the repetitions of one experiment, named by a check of a claim.
 
-    Each subclass stands for one key of a check in claims.yaml, such as ``ratio``. A selection is the set of repetitions
-    over which one mean is taken.
+    A claim is a published statement, and a check of the claim compares a statistic with a number. Each subclass stands
+    for one key of a check in claims.yaml, such as ``ratio``. A selection is the set of repetitions over which one mean
+    is taken.
 
     Attributes:
-        key: The key of the check that names the statistic.
+        key: The key of the check that names the statistic, such as ``ratio``.
         selection_keys: The keys of the check that contain selections, in the order of ``selections``.
         has_to: Whether the check must have the key ``to``. A check with the key ``ratio`` must always have it.
-        is_around_one: Whether a check may test the statistic for equivalence to 1.
+        is_around_one: Whether a check may test if the statistic is equivalent to 1.
         has_unit: Whether the statistic has a unit: that of the first selection's quantity.
         is_of_set_up: Whether the statistic describes the set-up of an experiment instead of a result.
         experiment: The name of the experiment.
-        where: The levels of each factor. The statistic is computed for each combination of these levels.
-        of: The name of the quantity for selections that name none.
+        where: The levels of each factor, such as ``{"bs": ["4k", "64k"]}``. The statistic is computed for each
+            combination of these levels.
+        of: The name of the quantity for selections that name none, such as ``bandwidth``.
         selections: The selection of each mean.
     """
 
@@ -332,8 +386,11 @@ class Statistic(ABC):
     def parse(cls, check: Mapping[str, Any]) -> Self:
         """Return the statistic that a check in claims.yaml names.
 
+        Call this method on the subclass for the key of the check, such as `Ratio` for ``ratio``; see `STATISTICS`.
+
         Args:
-            check: The content of ``check`` in claims.yaml.
+            check: The content of ``check`` in claims.yaml. It contains at least the key of the subclass and
+                ``experiment``, such as ``{"mean": {"rw": "read"}, "experiment": "mix"}``.
 
         Raises:
             ClaimsError: A factor, level, quantity or key of the check is invalid.
@@ -365,9 +422,9 @@ class Statistic(ABC):
 
     @property
     def is_of_counters(self) -> bool:
-        """Whether the statistic needs internal counters of a drive.
+        """Whether a selection averages an internal counter of a drive.
 
-        A simulated drive has such counters, and a real drive does not.
+        Examples are block erases per request. Simulated drives have such counters, and real drives do not report them.
         """
         return any(quantities.get_quantity(selection.of).is_counted for selection in self.selections)
 
@@ -378,32 +435,44 @@ class Statistic(ABC):
 
     @property
     def unit(self) -> str:
-        """The unit of the statistic with a leading space; empty without a unit."""
+        """The unit of the statistic with a leading space, such as ``" MB/s"``.
+
+        The text is empty if the statistic has no unit.
+        """
         return f" {self.quantity.unit}" if self.quantity and self.quantity.unit else ""
 
     def format(self, value: float) -> str:
         """Return a value of the statistic as text, without its unit.
 
-        A ratio or a zero has three decimals. A number with a unit has four significant digits.
+        A ratio, a growth and the value of a formula have three decimals, and so has 0. Any other value is rounded to
+        four significant digits (``1.235``), or to a whole number if that has more digits (``123457``).
+
+        Args:
+            value: The value, in the unit of the statistic.
         """
         if not self.quantity or not value:
             return f"{value:.3f}"
         return f"{value:.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
 
     def on(self, drive: str) -> Self | None:
-        """Return the same statistic of another drive.
-
-        Returns None if a selection names a drive. Such a statistic compares drives, so it is not about one drive.
+        """Return the same statistic for another drive.
 
         Args:
             drive: The name of the other drive.
+
+        Returns:
+            The statistic, restricted to repetitions on the drive. None if a selection names a drive: such a statistic
+            compares drives, so it cannot be about a single drive.
         """
         if any("drive" in selection.levels for selection in self.selections):
             return None
         return replace(self, where={**self.where, "drive": drive})
 
     def describe(self) -> str:
-        """Return the statistic as text: what is computed, and at which levels."""
+        """Return the statistic as text: what is computed, and at which levels.
+
+        An example for a ratio is ``mean bandwidth, read / randread; 4k|64k, c400``.
+        """
         text = self._describe_own()
         return f"{text}; {_levels_text(self.where)}" if self.where else text
 
@@ -416,7 +485,8 @@ class Statistic(ABC):
     ) -> Iterator[tuple[str, Estimate | ObservedOutcome]]:
         """Yield the value of the statistic for each measured combination of levels.
 
-        A combination has one level of each factor, such as a block size of 4 KiB and a depth of 8.
+        A combination has one level of each factor, such as a block size of 4 KiB and a depth of 8. A combination
+        without a measured value for one of the means is left out.
 
         Args:
             executions: The repetitions of all experiments.
@@ -424,7 +494,9 @@ class Statistic(ABC):
                 `SettingOutcome` uses it.
 
         Yields:
-            The combination of levels as text, and the statistic's estimate (or the outcome of a drive setting).
+            A pair: the combination of levels as text, such as ``4 KiB, iodepth 8``; and the estimate of the statistic,
+            or the outcome of changing a drive setting (`SettingOutcome`). The text may be empty if there is only one
+            combination.
         """
         rows = executions.of_experiment(self.experiment)
         where = {factor: rows.levels_in(factor, level) for factor, level in self.where.items()}
@@ -471,7 +543,10 @@ class Statistic(ABC):
 
 
 class Mean(Statistic):
-    """The mean of a quantity, in the unit of the quantity."""
+    """The mean of a quantity, in the unit of the quantity.
+
+    An example in claims.yaml is ``{mean: {rw: read}, of: latency, at_most: 3}``.
+    """
 
     key = "mean"
     selection_keys = ("mean",)
@@ -487,7 +562,10 @@ class Mean(Statistic):
 
 
 class Difference(Statistic):
-    """The difference of two means, in the unit of the first mean's quantity."""
+    """The difference of two means, in the unit of the first mean's quantity.
+
+    The mean of the selection under ``to`` is subtracted from the mean of the selection under ``difference``.
+    """
 
     key = "difference"
     selection_keys = ("difference", "to")
@@ -510,7 +588,8 @@ class Difference(Statistic):
 class Ratio(Statistic):
     """The ratio of two means, optionally divided by the ratio of two further means.
 
-    The keys of the further means are ``over_ratio`` and ``over_to``.
+    The mean of the selection under ``ratio`` is divided by the mean of the selection under ``to``. If the check has the
+    keys ``over_ratio`` and ``over_to``, this ratio is divided by the ratio of their means.
     """
 
     key = "ratio"
@@ -532,7 +611,8 @@ class Ratio(Statistic):
 class Growth(Statistic):
     """The growth of a mean from each level of a factor to the next, as a ratio.
 
-    If the check has the keys ``ratio`` and ``to``, a ratio of two means grows instead of a mean.
+    The ratio is the mean at the higher level, divided by the mean at the lower level. If the check has the keys
+    ``ratio`` and ``to``, the growth of the ratio of these two means is computed instead.
 
     Attributes:
         factor: The name of the factor, such as ``iodepth``.
@@ -571,6 +651,8 @@ class Growth(Statistic):
 @dataclass(frozen=True, kw_only=True)
 class FormulaValue(Statistic):
     """The value of an arithmetic formula over means and over levels of factors.
+
+    A factor is an option or drive setting, such as the I/O depth, and its values are levels.
 
     Attributes:
         formula: The parsed formula.
@@ -631,10 +713,12 @@ class FormulaValue(Statistic):
 class ColumnMaximum(Statistic):
     """The maximum of a column of the measurements.
 
-    The maximum is known exactly, so its confidence interval has no width.
+    The column describes the set-up of an experiment, such as the largest I/O depth, instead of a result. The maximum is
+    known exactly, so its confidence interval has zero width.
 
     Attributes:
-        name: The name of the column.
+        name: The name of the column in the table that `quantities.read_executions` returns, such as
+            ``iodepth_reached``.
     """
 
     key = "column"
@@ -649,7 +733,11 @@ class ColumnMaximum(Statistic):
         return f"largest {self.name.replace('_', ' ')}"
 
     def format(self, value: float) -> str:
-        """Return a value of the statistic as text, rounded to a whole number."""
+        """Return a value of the statistic as text, rounded to an integer.
+
+        Args:
+            value: The value, in the unit of the column.
+        """
         return f"{value:.0f}"
 
     def _estimates(
@@ -667,8 +755,8 @@ class SettingOutcome(Statistic):
     """What happened when a setting of a drive was changed to a value.
 
     Attributes:
-        setting: The name of the setting, such as ``DRA``.
-        to: The value.
+        setting: The name of the drive setting, such as ``DRA`` (disable read-ahead).
+        to: The value that the setting was changed to, such as 1.
     """
 
     key = "outcome"
@@ -686,7 +774,7 @@ class SettingOutcome(Statistic):
         return {"setting": check[cls.key], "to": check["to"]}
 
     def on(self, _drive: str) -> Self | None:
-        """Return None: the outcome depends on the drive, so no other drive can confirm it."""
+        """Return None, because the outcome on one drive cannot be confirmed on another."""
         return None
 
     def _describe_own(self) -> str:
@@ -695,16 +783,17 @@ class SettingOutcome(Statistic):
     def observe(
         self, _executions: CachedExecutions, steps: TuningRecords
     ) -> Iterator[tuple[str, Estimate | ObservedOutcome]]:
-        """Yield each outcome that was observed when the setting was changed to the value.
+        """Yield each outcome of changing the drive setting to the value.
 
-        Several equal outcomes on one drive count once.
+        An example of an outcome is ``refused``. Equal outcomes are yielded once for each drive that ``where`` names,
+        and once in total if ``where`` names no drive.
 
         Args:
             _executions: Not used.
             steps: What happened to each drive setting, as `tuning_steps.read_tuning_records` returns it.
 
         Yields:
-            The drive as text (empty if ``where`` names no drive), and the outcome.
+            A pair: the drive as text (empty if ``where`` names no drive), and the outcome.
         """
         for levels in _combinations({name: listed_levels(level) for name, level in self.where.items()}):
             outcomes = {
@@ -729,7 +818,11 @@ STATISTICS: dict[str, type[Statistic]] = {
 
 
 def listed_levels(level: Any) -> list[Any]:
-    """Return a list of levels as it is, and a single level as a list of one."""
+    """Return the levels of a factor as a list.
+
+    Args:
+        level: A single level, such as ``"4k"``, or a list of levels. A list is copied.
+    """
     return list(level) if isinstance(level, list) else [level]
 
 

@@ -1,12 +1,13 @@
 """Read claims from claims.yaml, and compare them with the measurements.
 
-A claim is a statement of a source, such as "random reads are slower than sequential reads". It has one or more checks.
-A check has a statistic, such as a ratio of two means, and a criterion, such as "at least 1".
+A claim is a statement of a source (a paper or data sheet), such as "random reads are slower than sequential reads". A
+claim has one or more checks. A check has a statistic, such as a ratio of two means, and a criterion, such as "at least
+1".
 
 `load_claims` reads the file. `ClaimChecks.parse` returns the checks of a claim. `Judge.results` computes the statistic
-of each check with its confidence interval, and compares it with the criterion (`Criterion.evaluate`). It does so
-separately for each combination of levels that the check names, such as each block size. The status of the claim is the
-worst status among these results (`worst_status`).
+of each check with its confidence interval, and compares the statistic with the criterion (`Criterion.evaluate`). There
+is a separate result for each combination of levels that the check names, such as each block size. The status of the
+claim is the worst status among these results (`worst_status`).
 """
 
 from __future__ import annotations
@@ -64,20 +65,22 @@ _ROUNDING = 1e-9  # relative difference that arithmetic leaves between equal num
 def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
     """Return the validated content of a claims.yaml.
 
-    The file must have the key ``claims``, the key ``held_out``, or both. The key ``held_out`` marks a study whose
-    published values are reserved for testing models: no model may be fitted to them.
+    A claim is a published statement that is compared with the measurements. The file must have the key ``claims``, the
+    key ``held_out``, or both. The key ``held_out`` marks a study whose published values are reserved for testing
+    models: no model of a simulated drive may be fitted to them.
 
     Args:
         root: The folder of the project.
-        file: The path of the file below ``root``.
+        file: The path of the file below ``root``, such as ``data/published/park2009/claims.yaml``.
         values: The published values of the study, as `published.load_values` returns them.
 
     Returns:
-        The content of the file. Its key ``claims`` is an empty list if the file has no claims.
+        The content of the file, a dictionary. Its key ``claims`` is a list of claims, each a dictionary with the key
+        ``id`` and others; the list is empty if the file has no claims.
 
     Raises:
         ClaimsError: A claim, a contradiction or an id is invalid. The message names the file and the entry.
-        ConfigError: The file violates the schema `CLAIMS_SCHEMA`.
+        ConfigError: The file is missing, or violates the schema `CLAIMS_SCHEMA`.
     """
     content: dict[str, Any] = yaml_schema.read_yaml(root, file)
     yaml_schema.require_valid(file, content, yaml_schema.read_yaml(root, CLAIMS_SCHEMA))
@@ -122,10 +125,12 @@ def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
 class PartResult:
     """The result of a check at one combination of levels, such as one block size.
 
+    A check compares a statistic of the measurements with the number or bound that a published claim states.
+
     Attributes:
-        label: The combination of levels as text, such as ``4 KiB``.
-        value: The value of the statistic, in the unit of the statistic. If the check is about a drive setting: what
-            happened when the setting was changed, such as ``refused``.
+        label: The combination of levels as text, such as ``4 KiB``; may be empty if there is only one combination.
+        value: The value of the statistic, in the unit of the statistic. For a check of a drive setting: what happened
+            when the setting was changed, such as ``refused``.
         low: Lower end of the value's confidence interval; NaN without an interval.
         high: Upper end of the value's confidence interval; NaN without an interval.
         status: One of `REPRODUCED`, `WITHIN_TOLERANCE`, `UNDECIDED` and `NOT_REPRODUCED`.
@@ -143,10 +148,12 @@ class PartResult:
 
 @dataclass(frozen=True)
 class Judge:
-    """The measurements of a study and the method of its confidence intervals.
+    """The measurements of a study, and the method of confidence intervals.
+
+    A judge compares the measurements with the checks of published claims.
 
     Attributes:
-        executions: One row per repetition, as `quantities.read_executions` returns it.
+        executions: One row per repetition (run of fio), as `quantities.read_executions` returns it.
         tuned: What happened to each drive setting, as `tuning_steps.read_tuning_records` returns it.
         confidence: Confidence level of intervals, between 0 and 1.
         method: Method of intervals: ``t`` (Student) or ``bca`` (bootstrap), see `statistics.mean_interval`.
@@ -166,6 +173,9 @@ class Judge:
         Args:
             checks: The checks of the claim.
 
+        Returns:
+            The results in the order of the checks; empty if nothing was measured for the claim.
+
         Raises:
             ClaimsError: A statistic divides by a mean of zero, or its interval cannot be computed.
         """
@@ -173,15 +183,20 @@ class Judge:
 
     @functools.cached_property
     def selected(self) -> CachedExecutions:
-        """The table of repetitions with a cache of selected rows, which all checks share."""
+        """The table ``executions`` with a cache of selected rows, which all checks share."""
         return CachedExecutions(self.executions)
 
 
 def worst_status(results: Iterable[PartResult]) -> str:
     """Return the worst status among the results of a claim.
 
-    The order from best to worst is `REPRODUCED`, `WITHIN_TOLERANCE`, `UNDECIDED`, `NOT_REPRODUCED`. Returns
-    `UNTESTABLE` if there are no results, because nothing was measured.
+    The order from best to worst is `REPRODUCED`, `WITHIN_TOLERANCE`, `UNDECIDED`, `NOT_REPRODUCED`.
+
+    Args:
+        results: The results of the claim's checks.
+
+    Returns:
+        The status. `UNTESTABLE` if there are no results, because nothing was measured.
     """
     return max((result.status for result in results), key=_FROM_BEST_TO_WORST.index, default=UNTESTABLE)
 
@@ -191,10 +206,11 @@ def worst_status(results: Iterable[PartResult]) -> str:
 
 @dataclass(frozen=True)
 class ClaimChecks:
-    """All checks of one claim. The claim is reproduced if every check is reproduced.
+    """All checks of one claim (published statement).
 
-    In claims.yaml, a claim has a single check under the key ``check``, or a list of checks under the key ``checks``.
-    The checks of a list are numbered: texts and labels about them begin with the number, such as ``(1)``.
+    The claim is reproduced if every check is reproduced. In claims.yaml, a claim has a single check under the key
+    ``check``, or a list of checks under the key ``checks``. The checks of a list are numbered: the texts of `describe`,
+    `expected` and `found`, and the labels of results, contain the number, such as ``(1)``.
 
     Attributes:
         each: The checks.
@@ -206,11 +222,14 @@ class ClaimChecks:
 
     @classmethod
     def parse(cls, claim: Mapping[str, Any], published: pd.DataFrame) -> ClaimChecks | None:
-        """Return the checks of a claim; None if the claim is untestable.
+        """Return the checks of a claim in claims.yaml.
 
         Args:
             claim: An entry of ``claims`` in claims.yaml. It has the key ``check``, ``checks`` or ``untestable``.
             published: The published values of the study, as `published.load_values` returns them.
+
+        Returns:
+            The checks. None if the claim has the key ``untestable``, because it cannot be checked here.
 
         Raises:
             ClaimsError: A check is invalid.
@@ -225,14 +244,14 @@ class ClaimChecks:
     def results(
         self, executions: CachedExecutions, steps: TuningRecords, method: IntervalMethod
     ) -> Iterator[PartResult]:
-        """Yield the results of all checks of the claim.
+        """Yield the results of all checks of the claim, in the order of the checks.
 
         A check has one result for each measured combination of levels, such as a block size and an iodepth.
 
         Args:
-            executions: The repetitions of all experiments.
+            executions: The repetitions (runs of fio) of all experiments.
             steps: What happened to each drive setting, as `tuning_steps.read_tuning_records` returns it.
-            method: How to compute confidence intervals.
+            method: The method and confidence level of confidence intervals.
 
         Raises:
             ClaimsError: A statistic divides by a mean of zero, or its interval cannot be computed.
@@ -248,7 +267,10 @@ class ClaimChecks:
         a drive setting are skipped, because their statistic is not a number.
 
         Args:
-            executions: The repetitions of all experiments.
+            executions: The repetitions (runs of fio) of all experiments.
+
+        Yields:
+            The statistic as an estimate: a number that is computed from groups of measured values.
         """
         for check in self.each:
             for _, observed in check.statistic.observe(executions, ()):
@@ -257,32 +279,39 @@ class ClaimChecks:
 
     @property
     def drives(self) -> set[str]:
-        """The names of the drives that the checks select."""
+        """The names of the drives that the checks select in claims.yaml.
+
+        The set is empty if no check names a drive.
+        """
         return {drive for check in self.each for drive in check.drives}
 
     @property
     def is_of_counters(self) -> bool:
         """Whether every check needs internal counters of a drive.
 
-        A simulated drive has such counters, and a real drive does not.
+        An example is a check of block erases per request. Simulated drives have such counters, and real drives do not
+        report them.
         """
         return all(check.statistic.is_of_counters for check in self.each)
 
     @property
     def published_ids(self) -> list[str]:
-        """The ids of the published values in the criteria of the checks.
+        """The ids of the published values with which the checks compare their statistics.
 
-        Published values that describe the set-up of the source instead of a result are left out.
+        Published values that describe the set-up of the source, such as the largest I/O depth, are left out.
         """
         return [name for check in self.each for name in check.published_ids]
 
     def on(self, drive: str) -> ClaimChecks | None:
-        """Return the checks that make sense on another drive, with this drive selected.
+        """Return the checks that make sense on another drive, applied to that drive.
 
-        Returns None if no check makes sense there, see `ClaimCheck.on`.
+        `ClaimCheck.on` lists the checks that make no sense there.
 
         Args:
             drive: The name of the other drive.
+
+        Returns:
+            The checks, restricted to repetitions on the drive. None if no check makes sense on the drive.
         """
         moved = [check.on(drive) for check in self.each]
         each = tuple(check for check in moved if check is not None)
@@ -290,22 +319,29 @@ class ClaimChecks:
         return ClaimChecks(each, says) if each else None
 
     def describe(self) -> str:
-        """Return the statistics as text: what is computed, and at which levels."""
+        """Return the statistics of all checks as text: what is computed, at which levels.
+
+        An example for a ratio is ``mean bandwidth, read / randread; 4k|64k, c400``. The texts of several checks are
+        numbered and joined by semicolons.
+        """
         return self._joined(check.statistic.describe() for check in self.each)
 
     def expected(self) -> str:
-        """Return the criteria of the checks as text, such as ``≤ 3 ms, tolerance 10 %``."""
+        """Return the criteria of all checks as text, such as ``≤ 3 ms, tolerance 10 %``.
+
+        The texts of several checks are numbered and joined by semicolons: ``(1) ≤ 3 ms; (2) ≥ 1``.
+        """
         return self._joined(check.expected() for check in self.each)
 
     def found(self, results: Sequence[PartResult]) -> str:
         """Return the smallest and the largest measured value of each check as text.
 
         Args:
-            results: The results of the checks, as `results` yields them.
+            results: The results of the checks, as the method `results` yields them.
 
         Returns:
             A text such as ``1.2 to 3.4 ms``, with a dash for a check that was not measured. For a check of a drive
-            setting, the text lists the observed outcomes.
+            setting, the text lists the observed outcomes. The texts of several checks are joined by semicolons.
         """
         return self._joined(check.found(own) for check, own in self.with_results(results))
 
@@ -313,7 +349,12 @@ class ClaimChecks:
         """Return each check paired with its own results.
 
         Args:
-            results: The results of all checks, as `results` yields them.
+            results: The results of all checks, as the method `results` yields them. Their labels contain the number of
+                the check.
+
+        Returns:
+            A pair for each check, in the order of the checks. The list of results is empty for a check that was not
+            measured.
         """
         return [
             (check, [one for one in results if one.label.startswith(self._numbered(number, "").strip())])
@@ -321,13 +362,14 @@ class ClaimChecks:
         ]
 
     def in_published_unit(self, results: Sequence[PartResult]) -> float | None:
-        """Return the measured statistic in the unit of the published value that it should equal.
-
-        Returns None if the claim has a list of checks, if its check does not require equality (`Equals`), or if there
-        is not exactly one result.
+        """Return the measured statistic in the unit of the published value to equal.
 
         Args:
-            results: The results of the claim, as `results` yields them.
+            results: The results of the claim, as the method `results` yields them.
+
+        Returns:
+            The measured number. None if the claim has a list of checks, if its check does not require equality
+            (`Equals`), or if there is not exactly one result.
         """
         criterion = self.each[0].criterion
         if self.says or len(results) != 1 or not isinstance(criterion, Equals):
@@ -344,10 +386,10 @@ class ClaimChecks:
 
 @dataclass(frozen=True)
 class ClaimCheck:
-    """A statistic, and the criterion that it must meet.
+    """A statistic of the measurements, and the criterion that the statistic must meet.
 
     Attributes:
-        statistic: What is computed from the repetitions, such as a ratio of two means.
+        statistic: What is computed from the repetitions (runs of fio), such as a ratio of two means.
         criterion: The condition, such as an upper bound.
     """
 
@@ -359,7 +401,8 @@ class ClaimCheck:
         """Return the check that an entry of claims.yaml describes.
 
         Args:
-            check: The content of ``check`` in claims.yaml.
+            check: The content of ``check`` in claims.yaml: a statistic, an experiment and a criterion, such as
+                ``{"mean": {"rw": "read"}, "of": "latency", "experiment": "mix", "at_most": 3}``.
             published: The published values of the study, as `published.load_values` returns them.
 
         Raises:
@@ -395,9 +438,9 @@ class ClaimCheck:
         A combination of levels is, for example, a block size and a depth that the check names.
 
         Args:
-            executions: The repetitions of all experiments.
+            executions: The repetitions (runs of fio) of all experiments.
             steps: What happened to each drive setting, as `tuning_steps.read_tuning_records` returns it.
-            method: How to compute confidence intervals.
+            method: The method and confidence level of confidence intervals.
 
         Raises:
             ClaimsError: The statistic divides by a mean of zero, or its interval cannot be computed.
@@ -410,7 +453,10 @@ class ClaimCheck:
 
     @property
     def drives(self) -> set[str]:
-        """The names of the drives that the check selects."""
+        """The names of the drives that the check selects in claims.yaml.
+
+        The set is empty if the check names no drive, or selects ``all`` drives.
+        """
         named = [self.statistic.where, *(selection.levels for selection in self.statistic.selections)]
         return {
             str(drive) for levels in named for drive in listed_levels(levels.get("drive", [])) if drive != ALL_LEVELS
@@ -420,8 +466,8 @@ class ClaimCheck:
     def published_ids(self) -> list[str]:
         """The id of the published value in the criterion, as a list of at most one id.
 
-        The list is empty if the criterion has no published value, or if the statistic describes the set-up of the
-        source.
+        The list is empty if the criterion has no published value. It is also empty if the statistic describes the
+        set-up of the source, such as the largest I/O depth, instead of a result.
         """
         if not isinstance(self.criterion, NumericCriterion) or self.statistic.is_of_set_up:
             return []
@@ -430,7 +476,7 @@ class ClaimCheck:
     def on(self, drive: str) -> ClaimCheck | None:
         """Return the check for another drive.
 
-        Returns None if the check makes no sense on another drive. This is so for a check that
+        A check makes no sense on another drive if it
 
         - compares several drives,
         - is about the outcome of changing a drive setting, or
@@ -438,6 +484,9 @@ class ClaimCheck:
 
         Args:
             drive: The name of the other drive.
+
+        Returns:
+            The check, restricted to repetitions on the drive. None if the check makes no sense there.
         """
         statistic = None if isinstance(self.criterion, Equals) else self.statistic.on(drive)
         return None if statistic is None else replace(self, statistic=statistic)
@@ -447,13 +496,13 @@ class ClaimCheck:
         return self.criterion.describe(self.statistic.unit)
 
     def found(self, results: Sequence[PartResult]) -> str:
-        """Return the range of the computed values as text, such as ``1.2 to 3.4 ms``.
+        """Return the range of the measured values as text, such as ``1.2 to 3.4 ms``.
 
         For a check of a drive setting, the text lists the observed outcomes. If nothing was measured, the text is a
         dash.
 
         Args:
-            results: The results of this check.
+            results: The results of this check only.
         """
         texts = sorted({result.value for result in results if isinstance(result.value, str)})
         numbers = [result.value for result in results if not isinstance(result.value, str)]
@@ -471,7 +520,7 @@ class ClaimCheck:
 
 @dataclass(frozen=True)
 class Criterion(ABC):
-    """A condition that a claim imposes on a statistic.
+    """A condition that a claim (published statement) imposes on a statistic.
 
     Each subclass stands for one key of a check in claims.yaml.
 
@@ -485,6 +534,8 @@ class Criterion(ABC):
     @abstractmethod
     def parse(cls, check: Mapping[str, Any], quantity: Quantity | None, published: pd.DataFrame) -> Criterion:
         """Return the criterion that a check in claims.yaml has.
+
+        Call this method on the subclass for the key of the check, such as `AtMost` for ``at_most``; see `CRITERIA`.
 
         Args:
             check: The content of ``check`` in claims.yaml.
@@ -500,9 +551,9 @@ class Criterion(ABC):
         """Return the result of comparing a statistic with the criterion.
 
         Args:
-            label: The combination of levels for which the statistic was computed, as text.
+            label: The combination of levels for which the statistic was computed, as text, such as ``4 KiB``.
             observed: The statistic, or the outcome of changing a drive setting.
-            method: How to compute the confidence interval of the statistic.
+            method: The method and confidence level of the statistic's confidence interval.
 
         Raises:
             ZeroDivisionError: The statistic divides by a mean of zero.
@@ -514,7 +565,7 @@ class Criterion(ABC):
         """Return the criterion as text for the report, such as ``≤ 3 ms``.
 
         Args:
-            unit: Unit of the statistic with a leading space; empty if the statistic has no unit.
+            unit: Unit of the statistic with a leading space, such as ``" ms"``; empty if the statistic has no unit.
         """
 
 
@@ -524,9 +575,9 @@ class ReferenceValue:
 
     Attributes:
         value: The number, in the unit of the statistic.
-        id: The id of the published value; None if the check contains the number itself.
-        unit: The published unit in units of the statistic: 1.048576 for a value published in MiB/s and a statistic in
-            MB/s. It is 1 if the check contains the number itself.
+        id: The id of the published value in values.csv; None if the check contains the number itself.
+        unit: One published unit, expressed in the unit of the statistic: 1.048576 for a value published in MiB/s and a
+            statistic in MB/s. It is 1 if the check contains the number itself.
     """
 
     value: float
@@ -539,7 +590,8 @@ class ReferenceValue:
 
         Args:
             given: The number itself, or the id of a published value.
-            quantity: The quantity whose unit the statistic has; None if the statistic has no unit.
+            quantity: The quantity whose unit the statistic has; None if the statistic has no unit. A published value is
+                then not converted.
             published: The published values of the study, as `published.load_values` returns them.
 
         Raises:
@@ -565,7 +617,7 @@ class NumericCriterion(Criterion):
     """A comparison of the statistic with a number.
 
     Attributes:
-        number: The number.
+        number: The number, which is published or written in the check.
         tolerance: The accepted relative error, such as 0.1 for 10 %. None stands for the default: 0 for a bound
             (`AtMost`, `AtLeast`), and `DEFAULT_TOLERANCE` for equality (`Equals`).
         symbol: The comparison as printed in the report, such as ``≤``.
@@ -577,14 +629,20 @@ class NumericCriterion(Criterion):
 
     @classmethod
     def parse(cls, check: Mapping[str, Any], quantity: Quantity | None, published: pd.DataFrame) -> NumericCriterion:
-        """Return the criterion that a check in claims.yaml has, see `Criterion.parse`."""
+        """Return the numeric criterion that a check in claims.yaml has.
+
+        The number is under the key of the criterion, such as ``at_most``. The tolerance is under the key ``tolerance``.
+        The arguments and errors are those of `Criterion.parse`.
+        """
         return cls(ReferenceValue.parse(check[cls.key], quantity, published), check.get("tolerance"))
 
     def describe(self, unit: str) -> str:
         """Return the criterion as text, such as ``≤ 3 ms, tolerance 10 %``.
 
+        The tolerance is left out if the check names none.
+
         Args:
-            unit: Unit of the statistic with a leading space; empty if the statistic has no unit.
+            unit: Unit of the statistic with a leading space, such as ``" ms"``; empty if the statistic has no unit.
         """
         text = f"{self.symbol} {self.number.value:g}{unit}"
         return text if self.tolerance is None else f"{text}, tolerance {100 * self.tolerance:g} %"
@@ -612,7 +670,8 @@ class AtMost(NumericCriterion):
         - `NOT_REPRODUCED` if the complete interval violates the relaxed bound,
         - `UNDECIDED` otherwise.
 
-        A single repetition has no interval. Its value then takes the place of the interval.
+        A single repetition has no interval. The value itself is then compared with the bound. The arguments and errors
+        are those of `Criterion.evaluate`.
         """
         assert isinstance(observed, Estimate)
         value = observed.value()
@@ -636,7 +695,10 @@ class AtMost(NumericCriterion):
 
 @dataclass(frozen=True)
 class AtLeast(AtMost):
-    """A lower bound on the statistic, evaluated like `AtMost` with the signs reversed."""
+    """A lower bound on the statistic, evaluated like the upper bound `AtMost`.
+
+    The signs are reversed: values below the bound violate it.
+    """
 
     key = "at_least"
     symbol = "≥"
@@ -645,7 +707,10 @@ class AtLeast(AtMost):
 
 @dataclass(frozen=True)
 class Equals(NumericCriterion):
-    """Equality with a number that the source states, up to a relative error."""
+    """Equality with a number that the source states, up to a relative error.
+
+    The accepted error is the tolerance of the check, or `DEFAULT_TOLERANCE` if the check has none.
+    """
 
     key = "equals"
     symbol = "="
@@ -654,7 +719,7 @@ class Equals(NumericCriterion):
         """Return the result of comparing the value with the number of the criterion.
 
         The relative error of the value alone decides, see `status_of_error`. The confidence interval is part of the
-        result, but does not influence the status.
+        result, but does not influence the status. The arguments and errors are those of `Criterion.evaluate`.
         """
         assert isinstance(observed, Estimate)
         value = observed.value()
@@ -668,6 +733,8 @@ class Equals(NumericCriterion):
 class EquivalentToOne(Criterion):
     """Equivalence of the statistic to 1, within a margin.
 
+    The key ``within`` in claims.yaml gives the margin. The claim is, for example, that a setting makes no difference.
+
     Attributes:
         margin: Relative margin: 0.1 accepts values from 1/1.1 to 1.1.
     """
@@ -677,17 +744,26 @@ class EquivalentToOne(Criterion):
 
     @classmethod
     def parse(cls, check: Mapping[str, Any], _quantity: Quantity | None, _published: pd.DataFrame) -> EquivalentToOne:
-        """Return the criterion that a check in claims.yaml has, see `Criterion.parse`."""
+        """Return the criterion of a check with the key ``within`` (``within: 0.1``).
+
+        Args:
+            check: The content of ``check`` in claims.yaml.
+            _quantity: Not used.
+            _published: Not used.
+        """
         return cls(check[cls.key])
 
     def evaluate(self, label: str, observed: Estimate | ObservedOutcome, method: IntervalMethod) -> PartResult:
-        """Return the result of two one-sided tests (Schuirmann 1987) of equivalence to 1.
+        """Return the result of testing the statistic for equivalence to 1.
 
-        The tests use a confidence interval of level 1 − 2·`EQUIVALENCE_ALPHA`. The status is
+        The test consists of two one-sided tests (Schuirmann 1987). It uses a confidence interval of level 1 −
+        2·`EQUIVALENCE_ALPHA` by Student's t, whatever the level and method of ``method``. The status is
 
         - `REPRODUCED` if the complete interval is inside the margin,
         - `NOT_REPRODUCED` if the complete interval is outside the margin,
         - `UNDECIDED` otherwise, and if there is no interval.
+
+        The arguments and errors are those of `Criterion.evaluate`.
         """
         assert isinstance(observed, Estimate)
         value = observed.value()
@@ -700,7 +776,11 @@ class EquivalentToOne(Criterion):
         return PartResult(label, value, test.low, test.high, status, max(excess, 0.0))
 
     def describe(self, _unit: str) -> str:
-        """Return the criterion as text: ``1, within a factor of 1.1 (equivalence test)``."""
+        """Return the criterion as text: ``1, within a factor of 1.1 (equivalence test)``.
+
+        Args:
+            _unit: Not used, because the statistic has no unit.
+        """
         return f"1, within a factor of {1 + self.margin:g} (equivalence test)"
 
 
@@ -708,9 +788,11 @@ class EquivalentToOne(Criterion):
 class OneOf(Criterion):
     """A set of accepted outcomes of changing a drive setting.
 
+    The key ``is`` in claims.yaml lists them.
+
     Attributes:
-        outcomes: The outcomes that confirm the claim, such as ``not changeable``. The module `tuning_steps` defines
-            them.
+        outcomes: The outcomes that confirm the claim, such as ``not changeable`` or ``refused``. The module
+            `tuning_steps` defines all outcomes.
     """
 
     key = "is"
@@ -718,20 +800,36 @@ class OneOf(Criterion):
 
     @classmethod
     def parse(cls, check: Mapping[str, Any], _quantity: Quantity | None, _published: pd.DataFrame) -> OneOf:
-        """Return the criterion that a check in claims.yaml has, see `Criterion.parse`."""
+        """Return the criterion of a check with the key ``is`` (``is: [refused]``).
+
+        Args:
+            check: The content of ``check`` in claims.yaml.
+            _quantity: Not used.
+            _published: Not used.
+        """
         return cls(tuple(check[cls.key]))
 
     def evaluate(self, label: str, observed: Estimate | ObservedOutcome, _method: IntervalMethod) -> PartResult:
         """Return the result of comparing the observed outcome with the accepted ones.
 
-        The status is `REPRODUCED` if the observed outcome is accepted, and otherwise `NOT_REPRODUCED`.
+        The status is `REPRODUCED` if the observed outcome is accepted, and otherwise `NOT_REPRODUCED`. The result has
+        no confidence interval.
+
+        Args:
+            label: The combination of levels as text: the name of the drive, or an empty text.
+            observed: The outcome of changing a drive setting.
+            _method: Not used.
         """
         assert isinstance(observed, ObservedOutcome)
         status = REPRODUCED if observed.outcome in self.outcomes else NOT_REPRODUCED
         return PartResult(label, observed.outcome, math.nan, math.nan, status, 0.0)
 
     def describe(self, _unit: str) -> str:
-        """Return the accepted outcomes as text, joined by "or"."""
+        """Return the accepted outcomes as text, such as ``refused or ignored``.
+
+        Args:
+            _unit: Not used, because an outcome has no unit.
+        """
         return " or ".join(self.outcomes)
 
 
@@ -745,6 +843,10 @@ def relative_error(measured: float, published: float) -> float:
     """Return the relative error of a measured number: 0.1 if it is 10 % too large.
 
     For a published zero, the error is 0 if zero was measured, and otherwise infinite.
+
+    Args:
+        measured: The measured number.
+        published: The published number, in the same unit.
     """
     if published:
         return measured / published - 1
@@ -759,7 +861,7 @@ def status_of_error(error: float, tolerance: float = DEFAULT_TOLERANCE) -> str:
         tolerance: The largest relative error that is accepted, regardless of its sign.
 
     Returns:
-        `REPRODUCED` if the error without its sign is at most `EXACT_ERROR`; `WITHIN_TOLERANCE` if it is at most the
-        tolerance; otherwise `NOT_REPRODUCED`.
+        `REPRODUCED` if the error without its sign is at most `EXACT_ERROR`. Otherwise `WITHIN_TOLERANCE` if the error
+        without its sign is at most the tolerance, else `NOT_REPRODUCED`.
     """
     return REPRODUCED if abs(error) <= EXACT_ERROR else WITHIN_TOLERANCE if abs(error) <= tolerance else NOT_REPRODUCED

@@ -1,8 +1,9 @@
 """Classify claims and published values: fitted, built into models, independent.
 
-A claim that holds on a simulated drive confirms the model of the drive only if the model was not made to reproduce it.
-The model files in data/twins state what the models were made from: the published values that a model was fitted to, and
-the claims and values that its parameters were chosen for.
+A claim is a published statement, and a published value is a number in a paper or data sheet. A claim that is reproduced
+on a simulated drive confirms the model of the drive only if the model was not made to reproduce the claim. The model
+files in data/twins state what the models were made from: the published values that a model was fitted to, and the
+claims and values that its parameters were chosen for.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,9 +41,10 @@ ComparedGroups = frozenset[frozenset[Measurand]]
 
 
 class EvidenceError(IoPatternsError):
-    """A model file names a claim, published value or study that does not exist.
+    """The error raised if a model file names a nonexistent claim, value or study.
 
-    The key ``chosen_for`` of a model's parameter names the claims and values that the parameter was chosen for.
+    A model file in data/twins describes a simulated drive. The key ``chosen_for`` of a parameter in this file names the
+    published claims and values that the parameter was chosen for. The message names the file, the parameter and the id.
     """
 
     exit_status = 2
@@ -52,9 +54,14 @@ class EvidenceError(IoPatternsError):
 class EvidenceClass:
     """Whether a claim or published value is independent evidence for a model.
 
+    The model is that of a simulated drive. A claim (published statement) or value that the model was made to reproduce
+    cannot confirm the model.
+
     Attributes:
-        name: One of `EVIDENCE_CLASSES`: ``independent``, ``built into the model`` or ``fitted``. Empty if the claim or
-            value is not about a simulated drive, or if no experiment measures the value.
+        name: ``fitted`` if a model was fitted to the numbers that are compared. ``built into the model`` if a parameter
+            was chosen for the claim or value, or if the outcome follows from how the model was made. ``independent``
+            otherwise. Empty if the claim or value is not about a simulated drive, or if no experiment measures the
+            value.
         because: Why the claim or value is in this class, as a sentence. Empty if ``name`` is empty.
     """
 
@@ -66,10 +73,12 @@ class EvidenceClass:
 class FitProvenance:
     """The claims and published values of one study that models were made to reproduce.
 
+    A model describes a simulated drive. Claims and values have ids, in claims.yaml and values.csv of the study.
+
     Attributes:
         fitted: The ids of the published values that a model was fitted to.
-        chosen: By model and parameter, the ids of the claims and values that the parameter was chosen for. An id may be
-            a shell pattern, such as ``table2-px02ssf020-*``.
+        chosen: By model, such as ``c400``, and by parameter, such as ``ftl.gc_low``: the ids of the claims and values
+            that the parameter was chosen for. An id may be a shell pattern, such as ``table2-px02ssf020-*``.
     """
 
     fitted: frozenset[str] = frozenset()
@@ -79,7 +88,8 @@ class FitProvenance:
     def load(cls, folder: Path | str, study: str) -> "FitProvenance":
         """Return the claims and values of a study that models were made to reproduce.
 
-        The model files name them. YAML files that are not models are ignored.
+        The model files name them under ``fit`` and ``chosen_for``. Invalid YAML files, and YAML files that are not
+        models, are ignored.
 
         Args:
             folder: The folder of the model files, ``data/twins``.
@@ -106,17 +116,19 @@ class FitProvenance:
             statement: The id of the claim or published value.
 
         Returns:
-            Names of parameters, such as ``ftl.gc_low``.
+            The names of the parameters, such as ``ftl.gc_low``. Empty if there are none.
         """
         chosen = self.chosen.get(model, {})
         return [name for name, ids in chosen.items() if any(fnmatchcase(statement, each) for each in ids)]
 
 
 def check_chosen_for(folder: Path, sources: Path, study: str) -> None:
-    """Check the ids that model files name under ``chosen_for`` for one study.
+    """Check that the claims and values that model files name for a study exist.
 
-    A model file may name a study that is not, or no longer, part of the project. Such a name is an error only if it is
-    similar to the name of an existing study, because it is then probably misspelt.
+    A model file describes a simulated drive. Under ``chosen_for``, it names the claims and published values that a
+    parameter was chosen for, as ``study/id``. A model file may name a study that is not, or no longer, part of the
+    project. Such a name is an error only if it is similar to the name of an existing study, because it is then probably
+    misspelt.
 
     Args:
         folder: The folder of the model files, ``data/twins``.
@@ -191,14 +203,18 @@ def _chosen_for(content: Mapping[str, Any]) -> Iterable[tuple[str, Sequence[str]
 def add_evidence_classes(values: pd.DataFrame, twins: Path | str, study: str, executions: pd.DataFrame) -> pd.DataFrame:
     """Return published values with one more column, ``use``: their evidence class.
 
-    The class is one of `EVIDENCE_CLASSES`. It is empty for a value that no experiment measures, and for a value of a
+    The class says whether a value is independent evidence for the model of a simulated drive. It is ``independent``,
+    ``built into the model`` or ``fitted``. It is empty for a value that no experiment measures, and for a value of a
     drive that is not simulated.
 
     Args:
         values: The published values, as `published.load_values` returns them.
-        twins: The folder of the model files, ``data/twins``.
+        twins: The folder of the model files of simulated drives, ``data/twins``.
         study: The name of the study.
         executions: One row per repetition, as `quantities.read_executions` returns it.
+
+    Returns:
+        A copy of ``values`` with the added column.
     """
     classifier = Classifier(FitProvenance.load(twins, study), CachedExecutions(executions), values)
     classes = [classifier.class_of_value(name).name for name in values["id"]]
@@ -208,13 +224,15 @@ def add_evidence_classes(values: pd.DataFrame, twins: Path | str, study: str, ex
 def measured_rows(executions: CachedExecutions, row: Mapping[Any, Any]) -> pd.DataFrame | None:
     """Return the repetitions that a published value is compared with.
 
+    A repetition is one run of fio.
+
     Args:
         executions: The repetitions of all experiments.
-        row: The published value, a row of what `published.load_values` returns.
+        row: The published value: a row of the table that `published.load_values` returns, as a mapping.
 
     Returns:
-        The repetitions with the experiment, drive, workload, block size and conditions of the value. None if the value
-        names no experiment.
+        The repetitions with the experiment, drive, workload, block size and conditions of the value; empty if they were
+        not measured. None if the value names no experiment.
     """
     if not row["experiment"]:
         return None
@@ -244,11 +262,12 @@ def _family(column: str) -> str:
 class Classifier:
     """A classifier of one study's claims and published values.
 
-    The class shows whether a claim or value is independent of the models, see `EvidenceClass`.
+    The class of a claim or value shows whether the claim or value is independent of the models of simulated drives, see
+    `EvidenceClass`.
 
-    A claim is computed from measured numbers, and a value is compared with them. Such a number is called a measurand,
-    and identified by its drive, cell and quantity. The class depends mainly on whether models were made to reproduce
-    the claim, the value or its measurands.
+    A claim is computed from measured numbers, and a value is compared with measured numbers. Such a number is called a
+    measurand. It is identified by its drive, its cell (a drive, its settings and a workload) and its quantity. The
+    class depends mainly on whether models were made to reproduce the claim, the value or its measurands.
     """
 
     def __init__(
@@ -259,15 +278,15 @@ class Classifier:
         checks: Mapping[str, ClaimChecks] = MappingProxyType({}),
         flips: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
-        """Determine the measurands of each claim and value.
+        """Determine the measurands (measured numbers) of each claim and value.
 
         Args:
             provenance: The claims and values that the models were made from.
-            executions: The repetitions of all experiments.
+            executions: The repetitions (runs of fio) of all experiments.
             values: The published values, as `published.load_values` returns them.
             checks: The checks of each claim, by the id of the claim.
-            flips: By the id of a claim, the mechanisms of models, such as read-ahead, that reverse the outcome of the
-                claim when one of them is switched off.
+            flips: The names of mechanisms of models, such as read-ahead, by the id of a claim. Switching off one of
+                these mechanisms reverses the outcome of the claim.
         """
         self._provenance, self._checks, self._flips = provenance, checks, flips
         # one row per cell suffices: a measurand does not depend on the repetition
@@ -291,34 +310,43 @@ class Classifier:
                 self._made |= self.measurands_of_value(name)
 
     def measurands_of_value(self, name: str) -> frozenset[Measurand]:
-        """Return the measurands (measured numbers) that a published value is compared with.
-
-        A measurand is a tuple of drive, cell and quantity. The set is empty if nothing was measured for the value.
+        """Return the measurands (measured numbers) to compare with a published value.
 
         Args:
             name: The id of the published value.
+
+        Returns:
+            Tuples of drive, cell and column, such as ``("c400", "randread-4k-q1-j1-1a2b3c4d", "rate")``. The text
+            ``rate`` stands for all columns that follow from each other, such as bandwidth and mean latency. The set is
+            empty if nothing was measured for the value, or if there is no such value.
         """
         return self._of_values.get(name, frozenset())
 
     def measurands_of_claim(self, name: str) -> frozenset[Measurand]:
         """Return the measurands (measured numbers) that a claim is computed from.
 
-        A measurand is a tuple of drive, cell and quantity. The set is empty if nothing was measured for the claim.
-
         Args:
             name: The id of the claim.
+
+        Returns:
+            Tuples of drive, cell and column, as `measurands_of_value` returns them. The set is empty if nothing was
+            measured for the claim.
         """
         return _measurands(self._comparisons(name))
 
     def class_of_claim(self, name: str, *, reproduced: bool, drive: str | None = None) -> EvidenceClass:
-        """Return the evidence class of a measured claim, see `EvidenceClass`.
+        """Return the evidence class of a measured claim, with a reason.
 
-        The class is empty if the claim is not about a simulated drive.
+        The class says whether the claim is independent evidence for the models of simulated drives, see
+        `EvidenceClass`.
 
         Args:
-            name: The id of the claim.
+            name: The id of the claim. The claim must have checks.
             reproduced: Whether the claim is reproduced.
             drive: The user's drive that the claim was applied to; None for the drives of the source.
+
+        Returns:
+            The class. It is empty if the claim is not about a simulated drive.
         """
         check = self._checks[name] if drive is None else self._checks[name].on(drive)
         comparisons = self._compared[name] if drive is None else self._of_check(check) if check else []
@@ -362,12 +390,16 @@ class Classifier:
         )
 
     def class_of_value(self, name: str) -> EvidenceClass:
-        """Return the evidence class of a published value, see `EvidenceClass`.
+        """Return the evidence class of a published value, with a reason.
 
-        The class is empty if no experiment measures the value, or if the drive of the value is not simulated.
+        The class says whether the value is independent evidence for the models of simulated drives, see
+        `EvidenceClass`.
 
         Args:
             name: The id of the published value.
+
+        Returns:
+            The class. It is empty if no experiment measures the value, or if the drive of the value is not simulated.
         """
         row, measured = self._rows[name], self.measurands_of_value(name)
         drive = row["drive_key"]

@@ -19,14 +19,16 @@ _OPERATIONS: dict[type, Callable[[float, float], float]] = {
 
 
 class FormulaError(IoPatternsError):
-    """An expression is not arithmetic.
+    """The error raised for a text that is not an arithmetic expression.
 
-    It contains something other than numbers, names, + - * / and parentheses.
+    The text contains something other than numbers, names, + - * / and parentheses.
     """
 
 
 class Formula:
-    """A parsed arithmetic expression. Calling it with numbers computes its value.
+    """A parsed arithmetic expression, such as ``100 / (99 + cost)``.
+
+    Call the object with the number of each name to compute the value: ``Formula("100 / (99 + cost)")({"cost": 1.0})``.
 
     Attributes:
         names: The names in the expression, in alphabetical order.
@@ -53,9 +55,10 @@ class Formula:
         """Return the value of the expression.
 
         Args:
-            numbers: The number of each name in the expression.
+            numbers: The number of each name in the expression, such as ``{"cost": 1.0}``. Further names are ignored.
 
         Raises:
+            KeyError: The number of a name is missing.
             ZeroDivisionError: The expression divides by zero.
         """
         return self._evaluate(numbers)

@@ -1,6 +1,8 @@
 """Determine the verdicts on a study's claims and published values: the scorecard.
 
-The module also compares the verdicts with the expected ones in data/published/<study>/expectations.yaml.
+A claim is a published statement, and a published value is a number in a paper or data sheet. A verdict says whether the
+measurements reproduce the claim or value. The module also compares the verdicts with the expected ones in
+data/published/STUDY/expectations.yaml.
 """
 
 import json
@@ -55,7 +57,10 @@ _NOT_COUNTED = "It needs counters from inside the drive, which simulated drives 
 
 
 class ScorecardError(IoPatternsError):
-    """The scorecard or the file of expected verdicts is missing or unreadable."""
+    """The error raised if a scorecard or a file of expected verdicts is missing.
+
+    The message names the file and the command that writes the file.
+    """
 
 
 def judge_study(
@@ -69,18 +74,21 @@ def judge_study(
 ) -> StudyVerdicts:
     """Return the verdicts on the claims and published values of a study.
 
+    A claim is a published statement, and a verdict says whether the measurements reproduce the claim. The claims are
+    also applied to each drive of the user that was measured: a drive that neither the source nor a claim names.
+
     Args:
         root: The folder of the project.
         study: The name of the study.
-        confidence: Confidence level of intervals.
-        method: Method of intervals: ``t`` or ``bca``, see `statistics.mean_interval`.
-        ablation: The study's record of simulations with one mechanism switched off, as
+        confidence: Confidence level of intervals, between 0 and 1.
+        method: Method of intervals: ``t`` (Student) or ``bca`` (bootstrap), see `statistics.mean_interval`.
+        ablation: The study's record of simulations with one mechanism of the simulated drive switched off, as
             `ablation.load_ablation_records` returns it. Its key ``flips`` lists, by claim, the mechanisms without which
             the claim has another outcome. On the source's drives, a reproduced claim with such a mechanism does not
             count as independent of the models. Mechanisms that the source states, and those of a recorded kernel and
             file system, are ignored.
-        results: The results folder below ``root``. Its files measurements/<study>.parquet and
-            measurements/<study>.tuning.json are read.
+        results: The results folder below ``root``. Its files measurements/STUDY.parquet and
+            measurements/STUDY.tuning.json are read.
 
     Raises:
         ClaimsError: A claim is invalid, or its statistic divides by a mean of zero.
@@ -391,9 +399,12 @@ def write_scorecard(
 ) -> None:
     """Write the scorecard of all studies as scorecard.json.
 
+    The scorecard lists the verdicts on published claims and values. An existing file is replaced.
+
     Args:
         root: The folder of the project.
-        studies: The result of `judge_study` for each study, by name.
+        studies: The result of `judge_study` for each study, by name. Each result may have the further key
+            ``configuration``, see `StudyVerdicts`.
         results: The results folder below ``root``.
     """
     files.write_json(root / results / SCORECARD_FILE, {"studies": studies})
@@ -402,12 +413,14 @@ def write_scorecard(
 def load_scorecard(root: Path, results: str = config.DEFAULT_RESULTS) -> dict[str, Any]:
     """Return the content of scorecard.json in a results folder.
 
+    The scorecard lists the verdicts on published claims and values.
+
     Args:
         root: The folder of the project.
         results: The results folder below ``root``.
 
     Returns:
-        A mapping with the key ``studies``: the verdicts of each study by name, see `StudyVerdicts`.
+        A dictionary with the key ``studies``: the verdicts of each study by name, see `StudyVerdicts`.
 
     Raises:
         ScorecardError: The file does not exist.
@@ -434,18 +447,20 @@ def _entries_with_expectations(study: Mapping[str, Any]) -> Iterator[Mapping[str
 def record_expectations(root: Path, results: str = config.DEFAULT_RESULTS) -> list[Path]:
     """Save the verdicts of the scorecard as the expected verdicts of later runs.
 
-    The configuration that gave these verdicts is saved with them. Later runs are compared only if they have this
-    configuration.
+    The verdicts on the drives of the source are saved in data/published/STUDY/expectations.yaml. Verdicts on the user's
+    drives, and claims and values that were not measured, are left out. The file also contains the configuration of the
+    run. Later runs are compared with the file only if they have this configuration.
 
     Args:
         root: The folder of the project.
-        results: The results folder below ``root`` with the scorecard.
+        results: The results folder below ``root`` that contains the scorecard.
 
     Returns:
         The written files, one for each study.
 
     Raises:
         ScorecardError: There is no scorecard.
+        ConfigError: An existing file of expected verdicts is malformed.
     """
     written = []
     for name, study in load_scorecard(root, results)["studies"].items():
@@ -468,14 +483,16 @@ def non_default_keys(root: Path, results: str = config.DEFAULT_RESULTS) -> dict[
 
     Args:
         root: The folder of the project.
-        results: The results folder below ``root`` with the scorecard.
+        results: The results folder below ``root`` that contains the scorecard.
 
     Returns:
-        The names of the settings, such as ``runtime``, by study. A study is left out if no setting differs, if the
-        scorecard does not contain the study's configuration, or if the study has no expected verdicts.
+        The names of the settings by study, such as ``{"park2009": ["runtime", "seed"]}``. A study is left out if no
+        setting differs, if the scorecard does not contain the study's configuration, or if the study has no expected
+        verdicts.
 
     Raises:
         ScorecardError: There is no scorecard.
+        ConfigError: A file of expected verdicts is malformed.
     """
     found = {}
     for name, study in load_scorecard(root, results)["studies"].items():
@@ -489,11 +506,15 @@ def skipped_expectations(root: Path, results: str = config.DEFAULT_RESULTS) -> l
     """Return a sentence for each study that is not compared with expected verdicts.
 
     The configuration of such a study differs from the configuration with which its expected verdicts were recorded. The
-    sentence names the settings that differ.
+    sentence names the settings that differ, such as ``runtime``.
 
     Args:
         root: The folder of the project.
-        results: The results folder below ``root`` with the scorecard.
+        results: The results folder below ``root`` that contains the scorecard.
+
+    Raises:
+        ScorecardError: There is no scorecard.
+        ConfigError: A file of expected verdicts is malformed.
     """
     return [
         f"{name} differs from the default in {', '.join(names)}: not compared with the expected verdicts."
@@ -504,12 +525,16 @@ def skipped_expectations(root: Path, results: str = config.DEFAULT_RESULTS) -> l
 def regressions(root: Path, results: str = config.DEFAULT_RESULTS) -> list[str]:
     """Return a line for each claim or value that is unexpectedly not reproduced.
 
-    A claim or value is listed if its expected verdict is that it is reproduced, and it was measured and is not
-    reproduced. Studies are skipped if their configuration differs from that of the expected verdicts.
+    A claim (published statement) or published value is listed if it was measured, is not reproduced, and is expected to
+    be reproduced. The verdict ``undecided`` counts as not reproduced. Studies are skipped if their configuration
+    differs from the configuration of the expected verdicts.
 
     Args:
         root: The folder of the project.
-        results: The results folder below ``root`` with the scorecard.
+        results: The results folder below ``root`` that contains the scorecard.
+
+    Returns:
+        The lines, each with study, id, place in the source, both verdicts and both numbers. Empty without a regression.
 
     Raises:
         ScorecardError: There is no scorecard, or a study has no file of expected verdicts.
@@ -572,7 +597,16 @@ def _summary_lines(name: str, study: Mapping[str, Any]) -> Iterator[str]:
 def scorecard_text(root: Path, results: str = config.DEFAULT_RESULTS) -> str:
     """Return the scorecard of all studies as text for a terminal.
 
-    Each study has lines with counts and errors, and two lines for each claim that is not reproduced or undecided.
+    Each study has lines with the counts of reproduced claims (published statements) and the errors of published values.
+    Two further lines follow for each claim that is not reproduced or undecided: what the claim says, and what was
+    found.
+
+    Args:
+        root: The folder of the project.
+        results: The results folder below ``root`` that contains the scorecard.
+
+    Raises:
+        ScorecardError: There is no scorecard.
     """
     lines: list[str] = []
     for name, study in load_scorecard(root, results)["studies"].items():

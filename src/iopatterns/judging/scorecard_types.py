@@ -1,6 +1,6 @@
 """Types of the content of scorecard.json in a results folder.
 
-The file has the verdicts on claims and published values, and their counts.
+The file contains the verdicts on claims (published statements) and published values, and the counts of these verdicts.
 """
 
 from typing import Any, NotRequired, TypedDict
@@ -13,9 +13,10 @@ _Classified = TypedDict("_Classified", {"class": str, "class_because": str})
 
 
 class ClaimVerdict(_Classified):
-    """The verdict on a claim.
+    """The verdict on a claim: whether a published statement is reproduced.
 
-    A claim without checks lacks the keys from ``statistic`` to ``readings``.
+    A claim without checks lacks the keys from ``statistic`` to ``readings``. The keys ``class`` and ``class_because``
+    are those of `evidence.EvidenceClass` (``name`` and ``because``).
 
     Attributes:
         id: The id of the claim in claims.yaml.
@@ -23,7 +24,7 @@ class ClaimVerdict(_Classified):
         quote: The words of the source.
         says: The claim in our words.
         drive: The user's drive that the checks were applied to; None for the drives of the source.
-        status: One of `scorecard.STATUSES`.
+        status: One of `scorecard.STATUSES`, such as ``reproduced``.
         finding: The status that the measurements alone give. It differs from ``status`` only if the source contradicts
             itself.
         because: Why the claim was not reproduced or not tested; may be empty.
@@ -33,9 +34,9 @@ class ClaimVerdict(_Classified):
         parts: The result at each combination of levels, such as a block size and a depth. The keys label, value, low,
             high and status are those of `claims.PartResult`; off_percent is its ``off`` in percent.
         statistic: What is computed, as text.
-        expected: The criterion, as text.
-        found: The range of the computed values, as text.
-        holding: The number of reproduced parts.
+        expected: The criterion, as text, such as ``≤ 3 ms``.
+        found: The range of the computed values, as text, such as ``1.2 to 3.4 ms``.
+        holding: The number of parts that are reproduced or within tolerance.
         worst: The label of the part with the largest distance from the required bound or number; None if all distances
             are 0.
         off_percent: The distance of the worst part, in percent of the bound or number. None if there are no parts, or
@@ -65,9 +66,10 @@ class ClaimVerdict(_Classified):
 
 
 class PublishedRow(TypedDict):
-    """A published value: a row of data/published/<study>/values.csv.
+    """A published value: a row of data/published/STUDY/values.csv.
 
-    The file data/published/README.md explains the columns. ``printed`` has the digits as the source prints them.
+    The file data/published/README.md explains the columns. All fields are texts, and an empty field is an empty text.
+    The field ``printed`` contains the digits of the value as the source prints them.
     """
 
     id: str
@@ -86,8 +88,10 @@ class PublishedRow(TypedDict):
 class ValueVerdict(PublishedRow, _Classified):
     """The verdict on a published value, in addition to the columns of values.csv.
 
+    The keys ``class`` and ``class_because`` are those of `evidence.EvidenceClass` (``name`` and ``because``).
+
     Attributes:
-        status: One of `scorecard.STATUSES`.
+        status: One of `scorecard.STATUSES`, such as ``reproduced``.
         finding: The status that the measurements alone give. It differs from ``status`` only if the source contradicts
             itself.
         because: Why the value was not reproduced or not measured; may be empty.
@@ -108,11 +112,11 @@ class ValueVerdict(PublishedRow, _Classified):
 
 
 class ClaimCounts(TypedDict):
-    """Counts of claims.
+    """Counts of claims (published statements).
 
     Attributes:
         checkable: The number of claims that were measured, and that their source does not contradict.
-        hold: The number of checkable claims that are reproduced.
+        hold: The number of checkable claims that are reproduced or within tolerance.
     """
 
     checkable: int
@@ -122,18 +126,19 @@ class ClaimCounts(TypedDict):
 class StudyVerdicts(ClaimCounts):
     """The verdicts on all claims and published values of a study.
 
-    The counts ``checkable`` and ``hold`` are about the drives of the source.
+    A claim is a published statement. The counts ``checkable`` and ``hold`` are about the drives of the source.
 
     Attributes:
         claims: The verdicts on claims, first on the drives of the source, then on each drive of the user.
         values: The verdicts on published values.
         contradictions: The contradictions within the source, as in claims.yaml.
-        counts: For ``claims`` and ``values``, the number of verdicts with each status.
+        counts: The number of verdicts with each status, under the keys ``claims`` and ``values``.
         held_out: Whether the study's values are reserved for testing models, so that no model may be fitted to them.
-        tolerance: The relative error up to which a value is within tolerance.
-        by_class: A summary of each evidence class (see `evidence.EvidenceClass`). Under ``claims``: the counts of the
-            claims in the class. Under ``values``: the number of values in the class, their mean absolute error, their
-            largest error, and where it occurs.
+        tolerance: The relative error up to which a value is within tolerance, such as 0.2.
+        by_class: A summary of each evidence class, such as ``independent`` (see `evidence.EvidenceClass`). Under
+            ``claims``: the counts of the claims in the class. Under ``values``: the number of values in the class
+            (``values``), their mean absolute error (``mean_absolute_percent``), their largest error
+            (``largest_percent``) and where it occurs (``largest_at``).
         ablation: The record of the claims that depend on single mechanisms of the simulation, see
             `ablation.load_ablation_records`. Empty without a record.
         own: The counts of the claims that were applied to the user's drives, by drive.

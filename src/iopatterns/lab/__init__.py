@@ -1,4 +1,5 @@
-"""Interactive tools around the measurements.
+"""Interactive tools for measurements and simulations.
 
-They measure a grid from the command line, compare drives, browse measurements, and try workloads on simulated drives.
+The tools measure a grid of workloads from the command line, compare drives, draw finished measurements, and try
+workloads on simulated drives.
 """

@@ -1,7 +1,8 @@
 """Measure a drive over a grid of factor levels that is given on a command line.
 
-A factor is an option of fio or a drive setting, and its values are levels. The module generates the configuration files
-of a study for this grid in a folder below results/bench, so that the user writes none.
+A factor is an option of fio or a drive setting, and its values are levels. The grid has each combination of levels. The
+module generates the configuration files of a study for this grid in a folder below results/bench, so that the user
+writes none.
 """
 
 import hashlib
@@ -39,18 +40,23 @@ _INTERVALS, _MIN_INTERVAL_MS = 25, 10
 
 
 class BenchError(IoPatternsError):
-    """A factor or level cannot be measured; the message names the factor or level."""
+    """The error raised if a factor or level cannot be measured.
+
+    A factor is an option of fio or a drive setting, and its values are levels. The message names the factor or level.
+    """
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """A request to measure one drive over a grid.
+    """A request to measure one drive over a grid of levels.
+
+    The grid has each combination of one level of each factor. A factor is an option of fio or a drive setting.
 
     Attributes:
         drive: The name of the drive, as in config/drives.yaml or of a model in data/twins.
-        levels: The levels of each factor, as typed, such as ``{"bs": ["4k", "64k"]}``.
+        levels: The levels (values) of each factor, as typed, such as ``{"bs": ["4k", "64k"]}``.
         values: Values that replace keys of config/config.yaml, such as ``{"runtime": "5 s"}``.
     """
 
@@ -61,11 +67,11 @@ class BenchRequest:
 
 @dataclass(frozen=True)
 class Bench:
-    """A study that was generated for one request.
+    """A study (set of experiments) that was generated for one request.
 
     Attributes:
         root: The folder of the project.
-        folder: The folder in results/bench with the study's configuration, raw files and results.
+        folder: The folder in results/bench with the study's configuration, raw files (fio's JSON output) and results.
         request: The request.
         conf: The configuration of the study.
         cells: The cells of the study. A cell is one configuration: a drive, its settings and a workload.
@@ -81,15 +87,17 @@ class Bench:
     def create(cls, root: Path, request: BenchRequest) -> "Bench":
         """Write the configuration of a study for a request, and return the study.
 
-        Equal requests have the same folder. Repetitions that an earlier, equal request measured are reused.
+        The folder of the study is results/bench/DRIVE-DIGEST, such as ``results/bench/c400-1a2b3c4d``. Equal requests
+        have the same folder, unless config/config.yaml changed. Repetitions (runs of fio) that exist in the folder are
+        reused. Nothing is measured yet.
 
         Args:
             root: The folder of the project.
-            request: The request.
+            request: The drive and the grid to measure. The drive must exist.
 
         Raises:
-            BenchError: A factor or level of the request is invalid.
-            ConfigError: The project's configuration is invalid.
+            BenchError: A factor, level or value of the request is invalid.
+            ConfigError: The project's own configuration is invalid.
         """
         main = {**yaml_schema.read_yaml(root, config.CONFIG_FILE), **request.values}
         main |= {"drives": [request.drive], "studies": [BENCH_STUDY], "independent_drives": []}
@@ -126,20 +134,30 @@ class Bench:
             raise BenchError(_as_typed(str(error))) from None
 
     def raw_files(self) -> list[Path]:
-        """Return the paths of all raw files, existing or not.
+        """Return the paths of all raw files of the study, whether they exist or not.
 
-        There is one raw file (fio's JSON output) for each repetition of each cell. The paths are relative to the folder
-        of the project.
+        A raw file is fio's JSON output. There is one raw file for each repetition (run of fio) of each cell.
+
+        Returns:
+            Paths relative to the folder of the project: first all repetitions of the first cell, then those of the
+            next.
         """
         names = grid.repetition_names(self.conf.repetitions)
         raw = Path(os.path.relpath(self.folder / "raw", self.root))
         return [raw / cell.folder / f"{name}.json" for cell in self.cells for name in names]
 
     def measure(self) -> int:
-        """Measure the repetitions that have no raw file yet, and print how many there are.
+        """Measure the repetitions that have no raw file yet.
+
+        A repetition is one run of fio, and a raw file is its output. If a raw file is missing, existing raw files of a
+        simulated drive that another simulator or another fio made are measured again too. The number of missing raw
+        files is printed before measuring.
 
         Returns:
             The number of measured repetitions.
+
+        Raises:
+            IoPatternsError: A cell could not be measured, see `cell.measure_cells`.
         """
         raws = self.raw_files()
         missing = sum(not (self.root / raw).exists() for raw in raws)
@@ -151,6 +169,9 @@ class Bench:
 
     def write_results(self) -> str:
         """Write the results of the measurements: a table and figures.
+
+        The files are in the subfolders measurements, tables and figures of the study's folder. Existing files are
+        replaced.
 
         Returns:
             Text for a terminal: the table, the reasons why cells were not measured, the folder of the results, and the

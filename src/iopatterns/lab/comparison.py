@@ -1,6 +1,7 @@
 """Compare two drives, levels or runs point by point, with confidence intervals.
 
-A point is a combination of workload and levels that both sides measured.
+Each of the two is a side of the comparison. A point is a combination of workload and levels (values of fio options and
+drive settings) that both sides measured.
 """
 
 import math
@@ -34,7 +35,11 @@ _MAX_NAMED = 10
 
 
 class ComparisonError(IoPatternsError):
-    """There is nothing to compare; the message names what was measured."""
+    """The error raised if there is nothing to compare.
+
+    The message names the drive, level or quantity that was not measured. If other drives or levels were measured, it
+    lists them.
+    """
 
     exit_status = 2
 
@@ -43,9 +48,12 @@ class ComparisonError(IoPatternsError):
 class ComparedSide:
     """One side of a comparison: a drive, a level of a factor, or a run.
 
+    A factor is an option of fio or a drive setting, and its values are levels. A run is a folder with measurements.
+
     Attributes:
         name: The name of the side, as typed: ``c400``, ``DRA=0`` or the path of a folder.
-        executions: The repetitions of each study, by the name of the study; see `quantities.read_executions`.
+        executions: The repetitions of each study, by the name of the study. Each table has one row per repetition, as
+            `quantities.read_executions` returns it. If the side is a level, the column of the factor is left out.
         fio_versions: The versions of fio that measured a run; empty for a drive or level.
     """
 
@@ -59,15 +67,16 @@ def load_sides(root: Path, *names: str) -> list[ComparedSide]:
 
     Args:
         root: The folder of the project, with results/measurements.
-        names: All names are of one kind:
+        names: Two or more names, all of one kind:
 
             - drives, such as ``c400``,
-            - levels, such as ``DRA=0`` and ``DRA=1``,
+            - levels of a factor, such as ``DRA=0`` and ``DRA=1``,
             - folders of runs, which contain ``measurements`` or ``results/measurements``. Such a folder is another
-              checkout, a copy of a results folder, or a folder that `iopatterns bench` made.
+              checkout, a copy of a results folder, or a folder that `iopatterns bench` made. The paths are absolute or
+              relative to ``root``.
 
     Raises:
-        ComparisonError: Nothing was measured for a name.
+        ComparisonError: A drive or level does not exist or was not measured, or nothing is measured yet.
     """
     folders = [folder for name in names if (folder := _measurements_folder(root / name))]
     if len(folders) == len(names):
@@ -138,11 +147,12 @@ def shared_experiments(sides: Sequence[ComparedSide], of: str) -> Iterator[tuple
     """Yield each experiment in which all sides measured a quantity.
 
     Args:
-        sides: The sides.
+        sides: The sides of the comparison, such as two drives.
         of: The name of the quantity, such as ``bandwidth``.
 
     Yields:
-        The name of the study, the name of the experiment, and the repetitions of each side.
+        The name of the study, the name of the experiment, and a table of repetitions for each side. The tables have one
+        row per repetition with a value of the quantity.
     """
     column = quantities.get_quantity(of).column
     for study, first in sides[0].executions.items():
@@ -157,13 +167,16 @@ def shared_experiments(sides: Sequence[ComparedSide], of: str) -> Iterator[tuple
 def shared_points(sides: Sequence[ComparedSide], of: str) -> Iterator[tuple[dict[str, Any], list[FloatArray]]]:
     """Yield each combination of levels at which all sides measured a quantity.
 
+    A level is a value of a factor (fio option or drive setting), such as a block size of 4 KiB.
+
     Args:
-        sides: The sides.
+        sides: The sides of the comparison, such as two drives.
         of: The name of the quantity, such as ``bandwidth``.
 
     Yields:
-        First a mapping that identifies the combination. Its keys are study, experiment, rw (the workload) and point
-        (the other levels as text). Then a list with an array of measured values for each side.
+        A pair. First a dictionary that identifies the combination, with the keys study, experiment, rw (the workload)
+        and point (the other levels as text). Then a list with an array for each side: a measured value per repetition,
+        in the unit of the quantity.
     """
     column = quantities.get_quantity(of).column
     for study, experiment, parts in shared_experiments(sides, of):
@@ -178,12 +191,13 @@ def shared_points(sides: Sequence[ComparedSide], of: str) -> Iterator[tuple[dict
 
 
 def point_columns(points: pd.DataFrame) -> list[Column]:
-    """Return the table columns that identify a point: experiment, workload and levels.
+    """Return the columns that identify a point in a printed table.
 
-    A column with the study comes first if there are several studies.
+    A point is a combination of workload and levels. The columns show the experiment, the workload and the levels. A
+    column with the study comes first if there are several studies.
 
     Args:
-        points: One row per point, with the columns study, experiment, rw and point.
+        points: One row per point, with the columns study, experiment, rw (the workload) and point (the levels as text).
     """
     columns = [
         Column(("study",), "Study", align_right=False, hide_repeats=True),
@@ -196,14 +210,14 @@ def point_columns(points: pd.DataFrame) -> list[Column]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of one quantity between two sides.
+    """A comparison of one quantity between two sides, such as two drives.
 
     The sides are compared at each point, which is a combination of workload and levels that both sides measured.
 
     Attributes:
-        sides: The two sides.
+        sides: The two sides. The second is compared with the first.
         of: The name of the quantity, such as ``bandwidth``.
-        confidence: Confidence level of the intervals.
+        confidence: Confidence level of the intervals, between 0 and 1.
     """
 
     sides: Sequence[ComparedSide]
@@ -218,10 +232,10 @@ class Comparison:
         - study, experiment, rw (the workload) and point (the other levels as text),
         - first and second: the means of the two sides, in the unit of the quantity,
         - executions_first and executions_second: the numbers of repetitions,
-        - ratio: the second mean divided by the first,
-        - low and high: the confidence interval of the ratio,
-        - verdict: ``higher``, ``lower`` or ``indistinguishable`` for the second side compared with the first;
-          ``no interval`` if the ratio has no confidence interval, such as for a single repetition.
+        - ratio: the second mean divided by the first; NaN if the first mean is 0,
+        - low and high: the confidence interval of the ratio; NaN without an interval,
+        - verdict: ``higher``, ``lower`` or ``indistinguishable`` for the second side compared with the first; ``no
+          interval`` if the ratio has no confidence interval, such as for a single repetition.
 
         Raises:
             ComparisonError: The sides have no point in common.
@@ -256,6 +270,8 @@ class Comparison:
     def table(self, points: pd.DataFrame) -> Table:
         """Return a table of points for printing.
 
+        The table has the columns that identify a point, both means, the ratio with its interval, and the verdict.
+
         Args:
             points: The rows that the method `points` returned.
         """
@@ -277,7 +293,7 @@ class Comparison:
         Each mean is drawn with its confidence interval.
 
         Yields:
-            A name, ``study-experiment``, and the figure.
+            A pair: the name of the figure, such as ``kapoor-scale`` (study and experiment), and the figure.
         """
         column = quantities.get_quantity(self.of).column
         for study, experiment, parts in shared_experiments(self.sides, self.of):
@@ -295,10 +311,11 @@ class Comparison:
     def summary_text(self, points: pd.DataFrame) -> str:
         """Return the number of points with each verdict as text.
 
-        The text also gives the number of differences to expect by chance, and the versions of fio if they differ.
+        A point is a combination of workload and levels. A verdict is, for example, ``higher``. The text also states the
+        number of differences to expect by chance, and the versions of fio if they differ.
 
         Args:
-            points: The rows that `points` returned.
+            points: The rows that the method `points` returned.
         """
         count = points["verdict"].value_counts()
         verdicts = (HIGHER, LOWER, INDISTINGUISHABLE, NO_INTERVAL)
@@ -324,11 +341,12 @@ def _short_name(name: str) -> str:
 def point_factors(parts: Sequence[pd.DataFrame]) -> list[str]:
     """Return the columns whose levels identify a point of an experiment.
 
-    These are the columns of the workload, of the block size and of all factors that vary. The column of the drive is
-    included only if a side has several drives.
+    A point is a combination of workload and levels (values of fio options and drive settings). The columns are those of
+    the workload (``rw``), of the block size (``bs_bytes``) and of all factors that vary. The column ``drive`` comes
+    first if a side has several drives. Otherwise it is left out.
 
     Args:
-        parts: The repetitions of each side.
+        parts: The repetitions of each side, as tables with one row per repetition.
     """
     several_drives = any(rows["drive"].nunique() > 1 for rows in parts)
     varied = varied_columns(pd.concat(parts, ignore_index=True, join="inner"))
@@ -339,7 +357,9 @@ def point_factors(parts: Sequence[pd.DataFrame]) -> list[str]:
 def levels_text(levels: dict[str, Any], executions: pd.DataFrame) -> str:
     """Return the levels of a point as text, such as ``I/O depth 8``.
 
-    The workload is left out, and so are factors that do not vary. The text is a dash if no level is left.
+    A point is a combination of workload and levels (values of fio options and drive settings). The workload is left
+    out, and so are factors that do not vary. The text is a dash if no level is left. A missing level is printed as a
+    dash too.
 
     Args:
         levels: The level of each factor of the point, by column.

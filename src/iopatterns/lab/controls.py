@@ -1,6 +1,6 @@
 """The sliders and menus of notebooks/explore.ipynb.
 
-Each change of a slider or menu redraws a figure.
+Each change of a slider or menu redraws the figure beside it.
 """
 
 import html
@@ -46,7 +46,7 @@ class _Controls(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
         If the values are invalid, the error is shown as the message, and the figure stays as it was.
 
         Args:
-            _: The change of a control; not used.
+            _: The change of a control, as ipywidgets passes it; not used.
         """
         try:
             self._image.value, self._message.value = self._drawn()
@@ -59,28 +59,32 @@ class _Controls(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
 
     @property
     def png(self) -> bytes:
-        """The shown figure as PNG; empty if there is none."""
+        """The figure on display as the bytes of a PNG file; empty if there is none."""
         return bytes(self._image.value)
 
     @property
     def message(self) -> str:
-        """The message below the figure, as HTML."""
+        """The message below the figure, as HTML.
+
+        The message is an error, a hint or a summary of the simulation. It may be empty.
+        """
         return str(self._message.value)
 
 
 class TwinControls(_Controls):
-    """Controls of a twin (simulated drive) and of a workload, with a figure.
+    """Controls of a simulated drive (twin) and of a workload, beside a figure.
 
-    The figure shows the simulation of the workload on the drive.
+    The figure shows the simulation of the workload on the drive. Show the object as the last expression of a notebook
+    cell.
     """
 
     def __init__(self, twin: str = "px05smb040") -> None:
         """Create the controls with their initial values, and draw the first figure.
 
-        The controls start with the default `Workload` and the parameters of the model.
+        The controls start with the default workload (`explore.Workload`) and the parameters of the model.
 
         Args:
-            twin: The name of a model in data/twins.
+            twin: The name of a model of a simulated drive in data/twins, such as ``px05smb040``.
 
         Raises:
             TwinError: There is no such model.
@@ -206,16 +210,17 @@ def _summary(result: explore.SimulationResult, settings: dict[str, Any]) -> str:
 
 
 class RunControls(_Controls):
-    """Menus for drawing the measurements of finished runs, with the figure.
+    """Menus for drawing the measurements of finished runs, beside the figure.
 
-    The user selects run, experiment and quantity; the factors for axis, curves and panels; and a level of every other
-    factor that varies.
+    A run is a results folder of the report or of ``iopatterns bench``. The user selects run, experiment and quantity;
+    the factors (fio options or drive settings) for axis, curves and panels; and a level of every other factor that
+    varies.
     """
 
     def __init__(self, root: Path) -> None:
         """Create the menus, and draw the figure of the first finished run.
 
-        If there is no finished run, a message is shown instead.
+        If there is no finished run, a message says how to measure one, and there are no menus.
 
         Args:
             root: The folder of the project.

@@ -52,7 +52,10 @@ _NO_CURVE = (np.empty(0), np.empty(0))
 
 
 class ExploreError(IoPatternsError):
-    """A workload cannot be simulated; the message names the wrong value."""
+    """The error raised if a workload cannot be simulated.
+
+    `values_to_try` also raises it for a parameter that is not a number. The message names the wrong value or parameter.
+    """
 
     exit_status = 2
 
@@ -61,18 +64,18 @@ class ExploreError(IoPatternsError):
 class Workload:
     """A stream of requests; most attributes are named like the options of fio.
 
-    Raises ExploreError if a value is invalid.
+    Raises ExploreError if a value or a combination of values is invalid.
 
     Attributes:
-        rw: The workload, such as ``randread``.
+        rw: The workload: ``read``, ``write``, ``randread``, ``randwrite``, ``readwrite`` or ``randrw``.
         bs_bytes: The block size in bytes, a multiple of 512.
         iodepth: The number of requests that each job keeps outstanding (closed loop).
-        numjobs: The number of jobs.
+        numjobs: The number of jobs. All jobs together keep at most `MAX_OUTSTANDING` requests outstanding.
         rwmixread: The percentage of reads in ``readwrite`` and ``randrw``.
         arrivals_per_s: 0 for a closed loop, in which ``iodepth`` determines when requests are made. Otherwise the mean
-            number of requests per second in an open loop: they arrive at random times, regardless of outstanding
+            number of requests per second in an open loop: requests arrive at random times, regardless of outstanding
             requests.
-        requests: The maximum number of requests.
+        requests: The maximum number of requests, at most `MAX_EXPLORED_REQUESTS`.
         seed: The seed of offsets, directions and arrival times.
     """
 
@@ -118,7 +121,10 @@ class Workload:
 
     @property
     def title(self) -> str:
-        """The workload in one line: operation, block size, share of reads, jobs, depth."""
+        """The workload in one line, for the title of a figure.
+
+        The line states operation, block size, share of reads, and jobs and depth (or arrivals per second).
+        """
         mix = f", {self.rwmixread} % reads" if self.rw in {"readwrite", "randrw"} else ""
         jobs = f"{self.numjobs} job{'' if self.numjobs == 1 else 's'} × depth {self.iodepth}"
         loop = f"{self.arrivals_per_s:,} arrivals/s" if self.arrivals_per_s else jobs
@@ -129,18 +135,21 @@ class Workload:
 class SimulationResult:
     """The result of a workload on a simulated drive.
 
+    The arrays ``issue_ns``, ``latency_ns`` and ``is_read`` have one element for each request, in the order of the
+    requests. There may be fewer requests than ``workload.requests``, because the simulation ends early if the drive
+    does much internal work.
+
     Attributes:
         model: The model of the drive, including changed parameters.
         workload: The workload.
-        issue_ns: The time at which each request was made, in the order of the requests. There may be fewer requests
-            than ``workload.requests``, because the simulation ends early if the drive does much internal work.
-        latency_ns: The latency of each request.
+        issue_ns: The simulated time at which each request was made, in nanoseconds.
+        latency_ns: The latency of each request in nanoseconds.
         is_read: Whether each request is a read.
-        duration_ns: The simulated time until the last request was complete.
+        duration_ns: The simulated time in nanoseconds until the last request was complete.
         programmed: Cumulative counts of mapping units, the units in which the drive maps addresses to flash. The first
             column counts the units that the host wrote. The second counts all units that the drive programmed. The
             first row is the start of the simulation; each further row follows a group of requests.
-        counters: The counters of the drive at the end, by name.
+        counters: The counters of the drive at the end, by name, such as ``units_programmed``.
     """
 
     model: models.Model
@@ -154,7 +163,7 @@ class SimulationResult:
 
     @property
     def requests(self) -> int:
-        """The number of requests that were made."""
+        """The number of requests that were made, which may be less than requested."""
         return len(self.issue_ns)
 
     @property
@@ -169,9 +178,10 @@ class SimulationResult:
 
     @property
     def write_amplification(self) -> float | None:
-        """Units programmed to flash, per unit written by the host.
+        """The number of units programmed to flash, per unit written by the host.
 
-        None if no write of the host reached the flash.
+        A unit is the unit in which the drive maps addresses to flash. The value is None if no write of the host reached
+        the flash.
         """
         host, all_units = self.counters["units_host"], self.counters["units_programmed"]
         return all_units / host if host else None
@@ -180,7 +190,8 @@ class SimulationResult:
         """Return a quantile of the latencies in microseconds.
 
         Args:
-            share: The share of requests with at most this latency: 0.5 for the median.
+            share: The share of requests with at most this latency, from 0 to 1: 0.5 for the median, 0.99 for the 99th
+                percentile.
         """
         return float(np.quantile(self.latency_ns, share)) / 1e3
 
@@ -199,7 +210,8 @@ class SimulationResult:
     def depth_shares(self) -> _Floats:
         """Return the share of time at each number of outstanding requests.
 
-        Element i of the array is the share of time with i outstanding requests; the shares add up to 1.
+        Returns:
+            An array. Element i is the share of simulated time with i outstanding requests. The shares add up to 1.
         """
         times = np.concatenate([self.issue_ns, self.issue_ns + self.latency_ns])
         steps = np.concatenate([np.ones(self.requests, np.int64), -np.ones(self.requests, np.int64)])
@@ -213,7 +225,9 @@ class SimulationResult:
 def simulate_workload(
     model: models.Model, workload: Workload, settings: Mapping[str, Any] | None = None
 ) -> SimulationResult:
-    """Simulate a workload on a new drive. Equal arguments give equal results.
+    """Simulate a workload on a simulated drive in its initial state.
+
+    Equal arguments give equal results.
 
     Args:
         model: The model of the drive.
@@ -269,15 +283,18 @@ def simulate_workload(
 
 
 def values_to_try(name: str, value: models.ParameterValue) -> list[models.ParameterValue]:
-    """Return the values that a slider offers for a parameter, in ascending order.
+    """Return the values that a slider offers for a parameter of a simulated drive.
 
-    If the present value is not 0, they are the value itself, multiplied by 2, 4, 8 and 16, and divided by the same
-    factors. If the present value is 0, they are 0 and round numbers. Values outside the parameter's valid range are
+    If the present value is 0, the slider offers 0 and round numbers. Otherwise the slider offers the present value, its
+    products with 2, 4, 8 and 16, and its quotients by the same factors. Values outside the parameter's valid range are
     left out.
 
     Args:
         name: The parameter, such as ``read_ahead.window``.
-        value: The present value, in the unit of the parameter.
+        value: The present value, in the unit of the parameter: nanoseconds, bytes, bytes per second, or a count.
+
+    Returns:
+        The values in ascending order, in the same unit. They are rounded to whole numbers.
 
     Raises:
         ExploreError: The parameter is not a number.
@@ -290,11 +307,13 @@ def values_to_try(name: str, value: models.ParameterValue) -> list[models.Parame
 
 
 def draw_png(result: SimulationResult, reference: SimulationResult | None = None) -> bytes:
-    """Return the figure of a simulation result as PNG.
+    """Return the figure of a simulation result as the bytes of a PNG file.
+
+    The figure shows throughput, latencies, queue depth and write amplification.
 
     Args:
         result: The result, drawn in colour.
-        reference: Another result, drawn in grey behind it.
+        reference: Another result for comparison, drawn in grey behind ``result``; None without a comparison.
     """
     return SimulationFigure().png(result, reference)
 
@@ -302,13 +321,13 @@ def draw_png(result: SimulationResult, reference: SimulationResult | None = None
 class SimulationFigure:
     """A figure of a simulation result that can be redrawn quickly.
 
-    It shows throughput, latencies, queue depth and write amplification. Axes, ticks and lines are created once, because
-    creating them takes longer than drawing them.
+    The figure shows throughput, latencies, queue depth and write amplification. Axes, ticks and lines are created once,
+    because creating them takes longer than drawing them.
     """
 
     @report_style()
     def __init__(self) -> None:
-        """Create the axes and empty lines."""
+        """Create the axes and empty lines of the figure; draw nothing yet."""
         self._figure = Figure(figsize=_SIZE_INCH, dpi=_DPI)
         FigureCanvasAgg(self._figure)
         axes = list(self._figure.subplots(2, 2).flat)
@@ -342,13 +361,13 @@ class SimulationFigure:
 
     @report_style()
     def png(self, result: SimulationResult, reference: SimulationResult | None = None) -> bytes:
-        """Draw the figure for a result, and return it as PNG.
+        """Draw the figure for a result, and return the bytes of a PNG file.
 
         Equal results give equal bytes.
 
         Args:
             result: The result, drawn in colour.
-            reference: Another result, drawn in grey behind it.
+            reference: Another result for comparison, drawn in grey behind ``result``; None without a comparison.
         """
         for panel, title, lines in zip(_PANELS, self._titles, self._lines, strict=True):
             text, curves = panel.content(result)

@@ -1,6 +1,6 @@
 """Compare the variation between drives with the variation within a drive.
 
-The drives should be of one model. The variation within a drive is the variation between its repetitions.
+The drives should be of one model. The variation within a drive is the variation between its repetitions (runs of fio).
 """
 
 import math
@@ -26,9 +26,10 @@ _ROW_INCH, _FRAME_INCH = 0.19, 1.0
 
 
 class SpreadError(IoPatternsError):
-    """There are too few drives or repetitions to separate the two variations.
+    """The error raised for too few drives or repetitions to compare variations.
 
-    The message names what there is.
+    The variation between drives can be separated from the variation within a drive only with at least two drives, and
+    two repetitions (runs of fio) on one of them. The message says what to measure or to name.
     """
 
     exit_status = 2
@@ -42,8 +43,8 @@ class VarianceComponents(NamedTuple):
 
     Attributes:
         drives: The number of drives.
-        executions: The number of repetitions on all drives.
-        mean: The mean of the drives' means.
+        executions: The number of repetitions (runs of fio) on all drives.
+        mean: The mean of the drives' means, in the unit of the quantity.
         within: Standard deviation of the repetitions on one drive, in the unit of the quantity.
         between: Standard deviation between drives, without the variation of repetitions, in the unit of the quantity.
         share: The variance between drives, divided by the sum of both variances; from 0 to 1.
@@ -78,11 +79,15 @@ def variance_components(groups: Sequence[Sequence[float] | FloatArray], confiden
       chapter 3).
 
     Args:
-        groups: The values of the repetitions on each drive.
-        confidence: Confidence level of the intervals.
+        groups: For each drive, the values of its repetitions (runs of fio).
+        confidence: Confidence level of the intervals, between 0 and 1.
+
+    Returns:
+        The numbers of drives and values, the mean, and both standard deviations and the share with their intervals.
 
     Raises:
-        StatisticsError: There are fewer than two drives, or no drive has two values.
+        StatisticsError: There are fewer than two drives, or no drive has two values. Or a value is not finite, or the
+            confidence level is invalid.
     """
     check_interval_method(confidence)
     samples = [checked_sample(group) for group in groups]
@@ -135,15 +140,15 @@ def _chi_square(freedom: int, p: float) -> float:
 
 @dataclass(frozen=True)
 class DriveSpread:
-    """The spread of a quantity between drives, beside its spread over repetitions.
+    """The standard deviation of a quantity between drives and within a drive.
 
-    Both spreads are computed at each point. A point is a combination of workload and levels at which all drives were
-    measured.
+    The standard deviation within a drive is that of its repetitions (runs of fio). Both standard deviations are
+    computed at each point. A point is a combination of workload and levels at which all drives were measured.
 
     Attributes:
         drives: The drives with their repetitions.
         of: The name of the quantity, such as ``bandwidth``.
-        confidence: Confidence level of the intervals.
+        confidence: Confidence level of the intervals, between 0 and 1.
     """
 
     drives: Sequence[ComparedSide]
@@ -152,13 +157,14 @@ class DriveSpread:
 
     @classmethod
     def load(cls, root: Path, names: Sequence[str], of: str, confidence: float = 0.95) -> "DriveSpread":
-        """Return the spread of a quantity between drives in the project's results.
+        """Read the measurements of several drives from the project's results.
 
         Args:
             root: The folder of the project, with results/measurements.
-            names: The names of the drives. Runs or levels may take the place of drives, see `comparison.load_sides`.
-            of: The name of the quantity.
-            confidence: Confidence level of the intervals.
+            names: The names of two or more drives. Runs or levels may take the place of drives, see
+                `comparison.load_sides`.
+            of: The name of the quantity, such as ``bandwidth``.
+            confidence: Confidence level of the intervals, between 0 and 1.
 
         Raises:
             SpreadError: Fewer than two different names are given.
@@ -179,7 +185,8 @@ class DriveSpread:
         - mean: the mean of the drives' means, in the unit of the quantity,
         - within and between: the standard deviations within and between drives, in percent of the mean,
         - share: the variance between drives, in percent of the sum of both variances,
-        - the ends of the intervals of within, between and share, such as within_low and within_high,
+        - the ends of the confidence intervals of within, between and share, such as within_low and within_high, in
+          percent too,
         - verdict: ``drives differ`` if the interval of the share is above 0, else ``indistinguishable``.
 
         A point is left out if no drive has two repetitions, or if the mean is not positive.
@@ -210,6 +217,9 @@ class DriveSpread:
     def table(self, points: pd.DataFrame) -> Table:
         """Return a table of points for printing.
 
+        The table has the columns that identify a point, the mean, both standard deviations with their intervals, the
+        share of the variance between drives, and the verdict.
+
         Args:
             points: The rows that the method `points` returned.
         """
@@ -228,15 +238,15 @@ class DriveSpread:
         return Table(points, columns, "experiment")
 
     def figures(self, points: pd.DataFrame) -> Iterator[tuple[str, Figure]]:
-        """Yield a figure for each experiment, with both standard deviations of each point.
+        """Yield a figure for each experiment, with the standard deviations of each point.
 
-        These are the standard deviations within and between drives.
+        These are the standard deviations within and between drives, with their confidence intervals.
 
         Args:
-            points: The rows that `points` returned.
+            points: The rows that the method `points` returned.
 
         Yields:
-            A name, ``study-experiment``, and the figure. The standard deviations are drawn with their intervals.
+            A pair: the name of the figure, such as ``kapoor-scale`` (study and experiment), and the figure.
         """
         for (study, experiment), rows in points.groupby(["study", "experiment"], sort=False):
             yield f"{study}-{experiment}", self._figure(str(experiment), rows)
@@ -266,11 +276,11 @@ class DriveSpread:
         """Return a summary of the points as text.
 
         The text states at how many points the drives differ, and the median standard deviations between and within
-        drives. It also names the models if the drives are of several models, because drives of different models are
+        drives. If the drives are of several models, the text names the models, because drives of different models are
         expected to differ.
 
         Args:
-            points: The rows that `points` returned.
+            points: The rows that the method `points` returned.
         """
         differ = int((points["verdict"] == DRIVES_DIFFER).sum())
         text = (

@@ -1,6 +1,6 @@
 """Make working copies of the notebooks for JupyterLab, and save edits from them.
 
-A working copy is in ``notebooks/working``, and writes its tables, figures and numbers to ``results/working``. The
+A working copy is in ``notebooks/working``. It writes its tables, figures and numbers to ``results/working``. The
 committed notebooks and results therefore do not change while a user experiments. Snakemake reads neither folder, and
 git ignores both.
 """
@@ -19,15 +19,20 @@ _COMMITTED_OUTPUTS = {copied: committed for committed, copied in _OUTPUTS.items(
 
 
 class WorkingCopyError(IoPatternsError):
-    """A notebook cannot be copied, or its edits cannot be saved; the message names it."""
+    """The error raised if a notebook cannot be copied, or its edits cannot be saved.
+
+    The message names the notebook.
+    """
 
 
 @dataclass(frozen=True)
 class SavedNotebook:
     """A committed notebook into which the edits of its working copy were copied.
 
+    A working copy is a notebook in notebooks/working, which a user may edit.
+
     Attributes:
-        path: The committed notebook, relative to the folder of the project.
+        path: The committed notebook, relative to the folder of the project, such as ``notebooks/kapoor.ipynb``.
         cleared_cells: The number of edited code cells. They lost their outputs, which may come from other measurements.
     """
 
@@ -38,11 +43,13 @@ class SavedNotebook:
 def create_working_copies(root: Path) -> list[str]:
     """Copy the notebooks to ``notebooks/working``, but keep copies with edits.
 
+    Copies without edits are replaced. The copies write their tables, figures and numbers to ``results/working``.
+
     Args:
         root: The folder of the project.
 
     Returns:
-        The names of the notebooks whose working copies have edits. These copies were not replaced.
+        The names of the notebooks, such as ``kapoor``, whose working copies have edits. These copies were not replaced.
 
     Raises:
         WorkingCopyError: A notebook cannot be read.
@@ -65,18 +72,20 @@ def create_working_copies(root: Path) -> list[str]:
 def save_working_copies(root: Path, names: list[str]) -> list[SavedNotebook]:
     """Copy the edits in working copies into the committed notebooks.
 
-    Cells without edits keep their committed outputs. Edited cells lose their outputs, because the outputs in a copy may
-    come from other measurements.
+    A working copy is a notebook in ``notebooks/working``. Cells without edits keep their committed outputs. Edited code
+    cells lose their outputs, because the outputs in a copy may come from other measurements. Notebooks are saved one
+    after another: those before an error remain saved.
 
     Args:
         root: The folder of the project.
-        names: The names of the notebooks; all notebooks if empty.
+        names: The names of the notebooks, such as ``kapoor``; all working copies if empty.
 
     Returns:
-        The notebooks that changed.
+        The notebooks that changed, in the order in which they were saved.
 
     Raises:
-        WorkingCopyError: A notebook has no working copy, or was changed since it was copied.
+        WorkingCopyError: A notebook has no working copy or cannot be read, or a committed notebook was changed since it
+            was copied.
     """
     known = [path.stem for path in sorted((root / COPIES_FOLDER).glob("*.ipynb"))]
     for name in names:

@@ -1,4 +1,7 @@
-"""The programs that determine the results on a simulated drive: simulator and fio."""
+"""The programs that determine the results on a simulated drive: simulator and fio.
+
+A result is out of date if another version of the simulator or of fio made it.
+"""
 
 from iopatterns.configuration import kinds
 from iopatterns.measuring import fio
@@ -8,20 +11,26 @@ _NONE = "-"
 
 
 def simulator() -> str:
-    """Return the SHA-256 of the sources of the installed simulator."""
+    """Return the SHA-256 sum of the sources of the installed simulator.
+
+    The sum identifies the version of the program that simulates drives. It has 64 hexadecimal digits.
+    """
     from iopatterns import _twin  # only simulated drives need it
 
     return _twin.SOURCES_SHA256
 
 
 def programs_of(metadata: CellMetadata) -> str:
-    """Return the programs that determine a result, as text: simulator and version of fio.
-
-    The text is empty for a real drive, whose results cannot be repeated. No version of fio is given for a replay of a
-    block trace, and for a cell whose settings did not take effect: fio did not run.
+    """Return the simulator and the version of fio that determine a result, as text.
 
     Args:
-        metadata: The metadata of the result.
+        metadata: The metadata of the result, as in the metadata file of a raw file.
+
+    Returns:
+        The checksum of the simulator, a blank, and the version of fio. A dash stands for an unknown checksum or
+        version. It also stands for the version if fio did not run: in a replay of a block trace, and in a cell (drive,
+        settings and workload) whose settings did not take effect. The text is empty for a real drive, whose results
+        cannot be repeated.
     """
     specification = metadata["specification"]
     if specification["drive"]["kind"] not in kinds.SIMULATED_KINDS:
@@ -31,12 +40,13 @@ def programs_of(metadata: CellMetadata) -> str:
 
 
 def are_current(programs: str) -> bool:
-    """Return whether programs are those that are installed here.
+    """Return whether the programs that made a result are those installed here.
 
-    Without fio, the version of fio is not compared.
+    The version of fio is not compared if the text contains none, or if fio is not installed. The answer is True for a
+    real drive.
 
     Args:
-        programs: The text that `programs_of` returned.
+        programs: The simulator and the version of fio, in the text that `programs_of` returned.
     """
     if not programs:
         return True

@@ -29,29 +29,32 @@ _MAX_ATTEMPTS = 3
 
 
 class MeasureError(IoPatternsError):
-    """The error raised if a cell could not be measured.
+    """The error raised if a cell (drive, settings and workload) could not be measured.
 
-    The message names the raw file or the folder of the cell.
+    The message names the raw file or the folder of the cell, or the drive.
     """
 
 
 def measure_cells(root: Path, specifications: Sequence[Specification], raw_files: Sequence[Path]) -> int:
     """Measure several cells one after another, up to the first error.
 
-    Repetitions whose raw file exists are not measured again, unless another simulator or another fio made it.
+    A cell is one configuration: a drive, its settings and a workload. A repetition is one run of fio for a cell, and a
+    raw file is its output. A repetition whose raw file exists is not measured again, unless its drive is simulated and
+    another simulator or another fio made the file.
 
     Args:
         root: The project folder.
         specifications: The specifications of the cells.
-        raw_files: The raw files to make, one for each repetition. The folder of a raw file has the name of the cell.
-            The cells are measured in the order in which their raw files first appear.
+        raw_files: The raw files to make, one for each repetition, such as
+            ``data/raw/c400/park2009/randread-4k-q1-j1-1a2b3c4d/01.json``. The folder of a raw file has the name of the
+            cell. The cells are measured in the order in which their raw files first appear.
 
     Returns:
         The number of repetitions measured.
 
     Raises:
         MeasureError: A folder matches no specification, or a cell could not be measured.
-        IoPatternsError: See `measure_cell`.
+        IoPatternsError: A cell could not be measured for another reason, see `measure_cell`.
     """
     measured = 0
     for folder in dict.fromkeys(raw.parent for raw in raw_files):
@@ -65,8 +68,12 @@ def measure_cells(root: Path, specifications: Sequence[Specification], raw_files
 def measure_cell(root: Path, specification: Specification, raw_files: Sequence[Path]) -> int:
     """Measure the repetitions of a cell whose raw files are missing or stale.
 
-    A raw file of a simulated drive is stale if another simulator or another fio made it. Its repetition is measured
-    again, because it can be repeated.
+    A cell is one configuration: a drive, its settings and a workload. A repetition is one run of fio for the cell, and
+    a raw file is its output. A raw file of a simulated drive is stale if another simulator or another fio made it. A
+    raw file of a real drive is never stale, because its measurement cannot be repeated exactly.
+
+    The drive is locked while it is measured. If another process holds the lock, this process prints a message and
+    waits. At the end, changed settings of the drive are restored.
 
     If a drive setting of the cell does not take effect, nothing is measured. Each raw file then stores the settings and
     the reasons instead of a result.
@@ -74,17 +81,18 @@ def measure_cell(root: Path, specification: Specification, raw_files: Sequence[P
     Args:
         root: The project folder.
         specification: The specification of the cell.
-        raw_files: The raw files of the wanted repetitions. The stem of each name is the number of the repetition:
-            ``03.json``.
+        raw_files: The raw files of the wanted repetitions, at least one, all in the folder of the cell. The stem of
+            each name is the number of the repetition: ``03.json``.
 
     Returns:
-        The number of repetitions measured; 0 if a setting did not take effect.
+        The number of repetitions measured. It is 0 if all raw files exist, or if a setting did not take effect.
 
     Raises:
         DriveError: The drive cannot be measured, or must not be.
         FioError: fio failed.
-        MeasureError: A repetition is not valid, or was disturbed each time.
-        MetadataError: An existing raw file has changed.
+        MeasureError: A repetition is not valid or was disturbed each time; or the folder, the environment or a replayed
+            log does not permit the measurement.
+        MetadataError: An existing raw file has changed since it was measured.
         NoRoomError: The file system of the raw files is full.
         RestoreError: A setting of the drive could not be restored.
     """
@@ -439,9 +447,13 @@ def _attempt(cell: _PreparedCell, raw: Path, held_up: Sequence[str]) -> None:
 
 
 def latency_log_path(raw: Path) -> Path:
-    """Return the path of the latency log beside a raw file: ``03_clat_hist.log``.
+    """Return the path of fio's latency log beside a raw file.
 
-    The file exists only if the cell has the fio option ``log_hist_msec``.
+    For ``03.json``, the log is ``03_clat_hist.log``. The log exists only if the cell has the fio option
+    ``log_hist_msec``.
+
+    Args:
+        raw: The path of the raw file (fio's JSON output) of a repetition.
     """
     return raw.with_name(f"{raw.stem}_clat_hist.log")
 
