@@ -106,7 +106,7 @@ class Drive(Protocol):
         """Set the drive settings of a cell, such as the I/O scheduler.
 
         Args:
-            settings: The wanted values, by name of the setting, such as ``{"scheduler": "none", "WCE": 1}``.
+            settings: The wanted values, by name of the setting, such as ``{"scheduler": "deadline", "WCE": 1}``.
 
         Returns:
             For each setting, the values before and after, and whether the wanted value is in effect. A setting that the

@@ -209,7 +209,7 @@ class BlockDrive:
         Only settings in the list ``tune`` of the drive in config/drives.yaml are set.
 
         Args:
-            settings: The wanted values, by name of the setting, such as ``{"scheduler": "none", "WCE": 1}``.
+            settings: The wanted values, by name of the setting, such as ``{"scheduler": "deadline", "WCE": 1}``.
 
         Returns:
             For each setting, the values before and after, and whether the wanted value is in effect. The order is that

@@ -574,7 +574,7 @@ class FileDrive:
         scheduler.
 
         Args:
-            settings: The wanted values, by name of the setting, such as ``{"scheduler": "none"}``.
+            settings: The wanted values, by name of the setting, such as ``{"scheduler": "deadline"}``.
 
         Returns:
             For each setting, the values before and after, and whether the wanted value is in effect. The order is that

@@ -123,7 +123,7 @@ class TwinDrive:
         kernel, such as the I/O scheduler, are parameters of the model.
 
         Args:
-            settings: The wanted values, by name of the setting, such as ``{"scheduler": "none", "WCE": 1}``.
+            settings: The wanted values, by name of the setting, such as ``{"scheduler": "deadline", "WCE": 1}``.
 
         Returns:
             For each setting, in the given order: the values before and after, and whether the wanted value is in
