@@ -28,8 +28,8 @@ _Counter = Literal["temperature_c", "media_errors", "overheated"]
 def read_health(device: str | None) -> Health:
     """Return the health of the disk that a block device is on.
 
-    The program smartctl, or nvme if smartctl is not installed, reads the health. It has these keys, each of which is
-    None if the disk does not report the value:
+    The program smartctl, or nvme if smartctl is not installed, reads the health. The health has these keys. A value
+    that the disk does not report is None.
 
     - ``temperature_c``, ``warning_c``, ``critical_c``: the temperature and its two limits, in °C
     - ``passed``: the disk's SMART self-assessment

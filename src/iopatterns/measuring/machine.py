@@ -147,11 +147,11 @@ class Mount(NamedTuple):
     Attributes:
         identifier: The kernel's number of the mount.
         point: The folder on which the file system is mounted.
-        number: The device number of the file system.
+        number: The device number of the file system (``st_dev``).
         type: The type of the file system, such as ``ext4``.
-        source: The mounted device, such as ``/dev/sda1``; another text for file systems without a device.
-        options: The options of the file system, such as ``upperdir``, by name. An option without a value has the value
-            "".
+        source: The mounted device, such as ``/dev/sda1``. For a file system without a device, another text.
+        options: The values of the file system's options, by name, such as ``upperdir``. An option without a value has
+            an empty text.
     """
 
     identifier: int
@@ -315,8 +315,8 @@ def whole_disks_under(folder: Path) -> list[Path]:
 def physical_disks(device: str) -> list[str]:
     """Return the kernel's names of the physical disks that a block device is built on.
 
-    Layers such as LVM, RAID or encryption are followed down to the disks. If the device is itself a disk, the only name
-    is that of the device. The list is sorted, and empty if there is no such device.
+    Layers such as LVM, RAID or encryption are followed down to the disks. If the device is itself a disk, the list has
+    only the name of the device. The list is sorted, and empty if there is no such device.
 
     Args:
         device: The kernel's name of the device, such as ``dm-0`` or ``sda``.
@@ -341,8 +341,10 @@ def _whole_disks(entry: Path | None) -> list[Path]:
 def active_swaps(kind: str) -> list[str]:
     """Return the paths of all active swap areas of one kind, from /proc/swaps.
 
+    The list is empty if there are none, or if /proc/swaps cannot be read.
+
     Args:
-        kind: ``partition`` or ``file``.
+        kind: ``partition`` (block devices) or ``file``.
     """
     areas = (line.partition(b" ") for line in _table_lines("/proc/swaps")[1:])
     return [_unescaped(path) for path, _, columns in areas if columns.split()[0].decode() == kind]

@@ -1,6 +1,6 @@
 """Replay a phase of a block trace on a simulated drive, and summarise the result.
 
-A block trace lists requests to a drive with their times. A phase is a named part of it.
+A block trace lists requests to a drive with their times. A phase is a named part of a trace.
 """
 
 import itertools

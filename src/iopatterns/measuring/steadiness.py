@@ -33,12 +33,12 @@ _MIN_PER_LEVEL = 3
 class Steadiness:
     """How much the rate varies over the rounds of a measurement.
 
-    A round is one of several equally long parts of the measurement. Its value is the rate in this part, such as the
-    IOPS.
+    A round is one of several equally long parts of the measurement. Each round has a rate, such as its IOPS.
 
     Attributes:
-        excursion: The range of the values, divided by their mean.
-        rise: The rise of the best linear fit from the first to the last round, divided by the mean of the values.
+        excursion: The range of the rates (maximum minus minimum), divided by their mean.
+        rise: The rise of the best linear fit from the first to the last round, divided by the mean of the rates. It is
+            negative if the rate falls.
     """
 
     excursion: float
@@ -153,9 +153,10 @@ def outliers(values: Sequence[float]) -> list[int]:
 
 
 def has_two_levels(values: Sequence[float]) -> bool:
-    """Return whether values form two separate groups, so that their mean fits neither.
+    """Return whether values form two separate groups.
 
-    The sorted values are split at the widest gap between neighbours. They form two groups if both conditions hold:
+    The mean of such values describes neither group. The sorted values are split at the widest gap between neighbours.
+    They form two groups if both conditions hold:
 
     - each part has at least three values
     - the widest gap is wider than all other gaps together

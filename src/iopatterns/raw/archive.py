@@ -115,10 +115,12 @@ class _Manifest(msgspec.Struct):
 class ArchiveOrigin(TypedDict):
     """The archive from which the raw files of a drive were unpacked.
 
+    The note ``.unpacked.json`` in the drive's folder below data/raw has these keys.
+
     Attributes:
         archive: The file name of the archive.
         sha256: The SHA-256 of the archive file.
-        drive: The drive's name in the archive, which may differ from its name in this project.
+        drive: The drive's name in the archive, which may differ from the drive's name in this project.
     """
 
     archive: str
@@ -134,8 +136,8 @@ def pack_archive(
 ) -> ArchiveContents:
     """Pack the raw files and metadata files of a drive into an archive.
 
-    A raw file is the result of one repetition of a cell. Its metadata file says how it was made. The same files always
-    give an archive with the same bytes. After an error, `output` is unchanged.
+    A raw file is the result of one repetition of a cell. A metadata file says how a raw file was made. The same files
+    always give an archive with the same bytes. After an error, `output` is unchanged.
 
     Args:
         raw: The drive's folder below data/raw, such as ``data/raw/lab``.

@@ -49,7 +49,8 @@ class Drive(Protocol):
     def hold(self) -> AbstractContextManager[None]:
         """Lock the drive while the context lasts; restore its settings on exit.
 
-        If another process holds the lock, a message is printed, and the lock is waited for.
+        If another process holds the lock, a message is printed, and the lock is waited for. A simulated drive is not
+        locked itself, but only the cell: several cells of the drive can be measured at once.
 
         Raises:
             DriveError: The drive cannot be opened, or must not be measured.
@@ -171,12 +172,12 @@ def open_drive(root: Path, specification: Specification) -> Drive:
     """Return the drive that the specification of a cell names.
 
     A cell is one configuration: a drive, its settings and a workload. The device or file of the drive is not opened or
-    locked yet. `Drive.hold` does both.
+    locked yet. `Drive.hold` opens and locks it.
 
     Args:
         root: The project folder.
-        specification: Everything that can change what is measured in the cell. The drive is in the key ``drive``, its
-            kind (``twin``, ``file`` or ``block``) in the key ``kind`` of that.
+        specification: Everything that can change what is measured in the cell. The kind of the drive is
+            ``specification["drive"]["kind"]``: ``twin``, ``file`` or ``block``.
 
     Raises:
         DriveError: Drives of this kind cannot be measured. An example is ``archive``, the kind of drives that were

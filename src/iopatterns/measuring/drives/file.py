@@ -349,8 +349,8 @@ class FileDrive:
     def verify(self) -> None:
         """Raise DriveError if the open file was replaced, renamed, linked or changed.
 
-        If the workload writes, only changes of the size and of the last block, the package's mark, are noticed in the
-        content.
+        For a workload that writes, a change of the content is noticed only if it affects the size of the file, or its
+        last block, which has the package's mark.
         """
         try:
             state = os.fstat(self._descriptor)

@@ -37,7 +37,7 @@ class LoopBacking:
 def find_file_user(device: int, inode: int, *, but_loop: str | None = None) -> str | None:
     """Return what else uses a file, as text for a message; None if nothing does.
 
-    An example is ``process 123 has it open for writing``. Three kinds of use are found:
+    An example is ``process 123 has it open for writing``, where "it" is the file. Three kinds of use are found:
 
     - the file stores the data of a loop device
     - the file is an active swap file

@@ -143,7 +143,7 @@ def kernel_node(number: int) -> Path:
 
 
 def wrong_node(node: Path, number: int) -> DriveError:
-    """Return the error to raise if a node in /dev is another device than expected.
+    """Return the error to raise if a node in /dev leads to an unexpected device.
 
     Args:
         node: The path of the node, such as ``/dev/sdb``.

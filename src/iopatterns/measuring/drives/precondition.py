@@ -1,6 +1,6 @@
 """Precondition a disk: fill it, and write it randomly until its rate is steady.
 
-The rate of an SSD depends on what was written to it before. Preconditioning gives it a defined history.
+The rate of an SSD depends on what was written to it before. Preconditioning gives the SSD a defined history of writes.
 """
 
 from pathlib import Path

@@ -22,11 +22,12 @@ def restored_on_exit(disk: Disk, owner: Owner) -> Iterator[Journal]:
     """Yield a journal for a disk; restore the settings recorded in it on exit.
 
     A journal is a file with the original values of changed settings, such as the I/O scheduler. Settings that an
-    earlier, interrupted run left changed are restored first. Settings are restored on exit even after an error or a
+    earlier, interrupted run left changed are restored first. On exit, settings are restored even after an error or a
     stop signal.
 
     Args:
-        disk: The disk whose settings may be changed. If this user may open the disk, the caller must hold its lock.
+        disk: The disk whose settings may be changed. If this user may open the disk, the caller must hold the disk's
+            lock, see `locked`.
         owner: The drive that is measured, and the project folder. The journal names both.
 
     Yields:

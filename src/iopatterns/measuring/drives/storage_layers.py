@@ -36,15 +36,14 @@ _BY_PROGRAM = "by a program"
 
 @dataclass(frozen=True)
 class StoragePath:
-    """One way from a file or device down to what stores its data.
+    """A chain of layers from a file or device down to what stores its data.
 
-    A device on several disks has several such ways, one for each disk.
+    A layer is a file system or a device. A device on several disks has several chains, one for each disk.
 
     Attributes:
-        layers: The names of the file systems and devices on the way, from top to bottom, such as ``("ext4", "loop0",
-            "tmpfs")``.
+        layers: The names of the layers, from top to bottom, such as ``("ext4", "loop0", "tmpfs")``.
         stored: Where the data are stored if not on a disk, such as ``in memory``; empty for a disk.
-        page_cache_of: The name of a loop device on the way that accesses its file through the page cache; empty if
+        page_cache_of: The name of a loop device in the chain that accesses its file through the page cache; empty if
             there is none.
     """
 
@@ -53,12 +52,12 @@ class StoragePath:
     page_cache_of: str = ""
 
     def below(self, layer: str, page_cache_of: str = "") -> "StoragePath":
-        """Return this way with one more layer on top of it.
+        """Return this chain of layers with one more layer on top.
 
         Args:
             layer: The name of the new top layer, such as ``ext4`` or ``loop0``.
-            page_cache_of: The name of the layer if it is a loop device that accesses its file through the page cache.
-                Empty keeps the value of this way.
+            page_cache_of: The name of the new layer if it is a loop device that accesses its file through the page
+                cache. Empty keeps the value of this chain.
         """
         return StoragePath((layer, *self.layers), self.stored, page_cache_of or self.page_cache_of)
 
@@ -66,12 +65,12 @@ class StoragePath:
 def storage_doubts(paths: Iterator[StoragePath]) -> list[str]:
     """Return what makes measurements doubtful because of where the data are stored.
 
-    Each doubt names all layers, such as "stored in memory: ext4 on loop0 on tmpfs". The list is empty if all data are
-    on disks, and no loop device on the way accesses its file through the page cache.
+    Each doubt names all layers between file and storage, such as "stored in memory: ext4 on loop0 on tmpfs". The list
+    is empty if all data are on disks, and no loop device accesses its file through the page cache.
 
     Args:
-        paths: All ways from the measured file or device down to what stores its data, from `paths_below_file` or
-            `paths_below_device`.
+        paths: All chains of layers from the measured file or device down to what stores its data, from
+            `paths_below_file` or `paths_below_device`.
     """
     doubts = []
     for path in paths:
@@ -84,9 +83,10 @@ def storage_doubts(paths: Iterator[StoragePath]) -> list[str]:
 
 
 def paths_below_file(path: Path, overlays: frozenset[int] = frozenset()) -> Iterator[StoragePath]:
-    """Yield all ways from a file or folder down to what stores its data.
+    """Yield all chains of layers from a file or folder down to what stores its data.
 
-    There are several ways if the file system is on several disks.
+    A layer is a file system or a device, such as in ``ext4`` on ``loop0`` on ``tmpfs``. There are several chains if the
+    file system is on several disks.
 
     Args:
         path: The file or folder, which must exist.
@@ -115,12 +115,14 @@ def paths_below_file(path: Path, overlays: frozenset[int] = frozenset()) -> Iter
 
 
 def paths_below_device(number: int) -> Iterator[StoragePath]:
-    """Yield all ways from a block device down to what stores its data.
+    """Yield all chains of layers from a block device down to what stores its data.
 
-    There are several ways if the device is on several disks.
+    A layer is a file system or a device, such as in ``dm-0`` on ``sda``. There are several chains if the device is on
+    several disks.
 
     Args:
-        number: The device number (``st_rdev``). For an unknown device, the only way ends "on an unknown device".
+        number: The device number (``st_rdev``). For an unknown device, the only chain has ``on an unknown device`` as
+            the place where the data are stored.
     """
     folder = machine.sysfs_folder(number)
     if folder is None:

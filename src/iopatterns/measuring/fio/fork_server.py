@@ -1,6 +1,6 @@
 """A fio process that stays loaded, and forks for each repetition.
 
-It is used for simulated drives only: fio starts more slowly than it runs there.
+The process is used for simulated drives only. With these, loading fio takes longer than running it.
 """
 
 import contextlib
@@ -111,6 +111,6 @@ class FioForkServer:
         return process
 
     def close(self) -> None:
-        """Kill the server and any running repetition. Nothing happens if there is none."""
+        """Kill the server and any running repetition. Nothing happens if no server runs."""
         self._process = None
         self._resources.close()

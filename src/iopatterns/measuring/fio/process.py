@@ -31,7 +31,7 @@ _LONGEST_WAIT_S = 1.0
 class FioError(IoPatternsError):
     """The error raised if fio failed, or if its result is not a valid measurement.
 
-    If fio printed anything, the message contains it.
+    The message contains what fio printed, if anything.
     """
 
 
@@ -66,7 +66,7 @@ class FioOutcome:
 def version() -> str:
     """Return the output of ``fio --version``, such as ``fio-3.33``.
 
-    fio is started only once, as long as the program file is the same.
+    The output is cached until the program file of fio changes.
 
     Raises:
         FioError: fio is not installed, or does not start.

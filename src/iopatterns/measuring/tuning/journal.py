@@ -29,9 +29,10 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class RestoreError(IoPatternsError):
-    """The error raised if a setting of a disk could not be restored.
+    """The error raised if settings of a disk cannot be restored.
 
-    The message names the setting, and says how to restore it manually.
+    It is also raised for a journal (the file with the original values) that is not valid, and before a change that
+    could not be undone. The message names the setting or the journal, and says what is wrong.
     """
 
 
@@ -184,7 +185,7 @@ class Journal:
         """Record the original value of a setting; call this before changing the setting.
 
         The record is on stable storage when the method returns. If a setting is recorded again, nothing happens,
-        because only its first value is the value that the user had set.
+        because only the first recorded value is the original value.
 
         Args:
             setting: The name of the setting, such as ``scheduler``.

@@ -1,6 +1,6 @@
 """Bits of the SCSI caching mode page, read and set with sdparm.
 
-The mode page is a block of settings in a disk, such as WCE (write cache enable).
+The caching mode page is a block of settings in a disk, such as WCE (write cache enable).
 """
 
 import re
