@@ -351,7 +351,7 @@ def active_swaps(kind: str) -> list[str]:
 
 
 def _unescaped(column: bytes) -> str:
-    r"""Return the text of a column of a table in /proc, with its octal escapes replaced.
+    r"""Return the text of a column of a table in /proc, with octal escapes replaced.
 
     The kernel writes a space as ``\040``, and escapes other special characters alike. Bytes that are not UTF-8 become
     surrogates, as in all paths of Python.

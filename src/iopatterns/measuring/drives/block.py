@@ -119,7 +119,13 @@ class BlockDrive:
 
         The device must be the disk in the configuration, and must be large enough. If the workload writes, all
         pre-write checks must pass: for example, nothing else may use the disk, and the user must have consented to
-        losing its data. The disk is then opened exclusively, so that nothing can mount it until `hold` ends.
+        losing its data. The disk is then opened exclusively, so that nothing can mount it until `hold` ends. A note on
+        this host records that this package writes to the disk.
+
+        Raises:
+            DriveError: A check has failed.
+            OSError: The disk has come into use since it was checked.
+            StateError: The note cannot be written.
         """
         self._require_passed(writing=self._writing)
         if self._writing:
@@ -176,6 +182,7 @@ class BlockDrive:
         Raises:
             DriveError: A pre-write check has failed.
             FioError: fio, which writes the data, failed.
+            OSError: The disk has come into use since it was checked.
         """
         wanted = self._drive.get("precondition")
         if wanted is None:

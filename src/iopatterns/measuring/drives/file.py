@@ -368,7 +368,7 @@ class FileDrive:
         self._own.write_json(self._note_name, msgspec.to_builtins(note))
 
     def _note_change_time(self) -> None:
-        """Write the change time of the file to its note, after this run's last write to the file.
+        """Write the change time of the file to its note after this run's last write.
 
         Nothing happens if this run has not written the file. Somebody else may have done so after a killed run.
         """

@@ -86,7 +86,10 @@ class TwinDrive:
         require_capacity(self._label, self.model().size_bytes, self._drive["file_size_bytes"])
 
     def doubts(self) -> list[str]:
-        """Return an empty list: nothing on this machine changes the results of a simulated drive."""
+        """Return an empty list, because a simulated drive gives no cause for doubt.
+
+        Nothing on this machine changes the results of a simulated drive.
+        """
         return []
 
     @property
