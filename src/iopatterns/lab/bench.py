@@ -22,7 +22,7 @@ from iopatterns.base import files, messages, subprocess_env, units, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import config, drive_entries, factors, grid, schemas, sources
 from iopatterns.measuring import progress
-from iopatterns.measuring.cell import latency_log_path, measure_cells
+from iopatterns.measuring.cell import latency_log_path, measure_cells, missing_repetitions
 from iopatterns.raw import tuning_steps
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Bench:
             IoPatternsError: A cell could not be measured, see `cell.measure_cells`.
         """
         raws = self.raw_files()
-        missing = sum(not (self.root / raw).exists() for raw in raws)
+        missing = len(missing_repetitions([self.root / raw for raw in raws]))
         subprocess_env.make_environment_uniform()
         progress.begin_count(self.folder / "raw/.progress", missing)
         cells = f"{len(self.cells)} cell{'' if len(self.cells) == 1 else 's'}"

@@ -116,7 +116,7 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
         raise MeasureError(f"{cell}: the name of the folder does not match the given specification")
     _require_no_archive(cell.parent.parent)
     all_exist = f"{label}: all {len(raw_files)} repetitions exist; delete {cell} to measure them again"
-    if not _missing(raw_files):
+    if not missing_repetitions(raw_files):
         from iopatterns.measuring.tuning import journal
 
         # locking the drive restores the settings that an interrupted run left changed
@@ -129,7 +129,7 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
     drive = drives.open_drive(root, specification)
     replaying = _replaying_drive(drive, specification) if "replay" in specification else None
     with drive.hold():
-        missing = _missing(raw_files)  # another process may have measured this cell before it released the lock
+        missing = missing_repetitions(raw_files)  # another process may have measured this cell before it released the lock
         if not missing:
             messages.note(all_exist)
             return 0
@@ -204,10 +204,17 @@ def _require_no_preloads(drive: records.DriveSpecification) -> None:
         )
 
 
-def _missing(raw_files: Sequence[Path]) -> list[Path]:
-    """Return the raw files that do not exist, or that another simulator or another fio made.
+def missing_repetitions(raw_files: Sequence[Path]) -> list[Path]:
+    """Return the raw files that must be measured, in the given order.
 
-    Raises MetadataError if an existing raw file does not match its metadata file.
+    These are the raw files that do not exist, and those of a simulated drive that another simulator or another fio made
+    than those installed here.
+
+    Args:
+        raw_files: The raw files of repetitions, such as ``data/raw/c400/zhou/read-4k-j1-1a2b3c4d/01.json``.
+
+    Raises:
+        MetadataError: An existing raw file does not match its metadata file.
     """
     return [raw for raw in raw_files if not raw.exists() or not _is_current(raw)]
 

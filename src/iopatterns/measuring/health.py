@@ -28,14 +28,20 @@ _Counter = Literal["temperature_c", "media_errors", "overheated"]
 def read_health(device: str | None) -> Health:
     """Return the health of the disk that a block device is on.
 
-    The health has the temperature and its limits, the disk's SMART self-assessment, NVMe's critical-warning bits, the
-    numbers of media errors and of overheating events, and the firmware version. `records.Health` describes each key. A
-    value that the disk does not report is None.
+    The program smartctl, or nvme if smartctl is not installed, reads the health. The health has these keys. A value
+    that the disk does not report is None.
+
+    - ``temperature_c``, ``warning_c``, ``critical_c``: the temperature and its two limits, in °C
+    - ``passed``: the disk's SMART self-assessment
+    - ``critical_warning``: NVMe's critical-warning bits
+    - ``media_errors``, ``overheated``: counts of media errors and of overheating
+    - ``firmware``: the firmware version
+    - ``program``: ``smartctl`` or ``nvme``
 
     If nothing can be read, or the device is on several disks, the only key is ``not available``, with the reason.
 
     Args:
-        device: The kernel's name of the device, such as ``sda``. None if it is unknown.
+        device: The kernel's name of the device, such as ``sda``. None if the name is unknown.
     """
     disks = machine.physical_disks(device) if device else []
     if len(disks) != 1:
@@ -54,7 +60,7 @@ def read_health(device: str | None) -> Health:
 def health_program() -> str | None:
     """Return the installed program that reads the health of disks.
 
-    It is smartctl if installed, otherwise nvme; None if neither is installed.
+    The result is ``smartctl`` if it is installed, otherwise ``nvme``. None if neither is installed.
     """
     return next((program for program in ("smartctl", "nvme") if shutil.which(program)), None)
 
@@ -62,12 +68,18 @@ def health_program() -> str | None:
 def health_doubts(before: Health, after: Health) -> list[str]:
     """Return what makes a repetition doubtful, according to the health of its drive.
 
-    Each doubt is a short text, such as "media errors on the drive meanwhile". The list is empty if there is no doubt,
-    or if the health is not available.
+    Each doubt is a short text, such as "media errors on the drive meanwhile". There is a doubt in these cases:
+
+    - the drive reached a temperature limit, or became at least 10 °C hotter
+    - the drive overheated or slowed itself down to cool, or had media errors, between `before` and `after`
+    - the drive reports failure (SMART) or a critical warning (NVMe)
+    - the firmware version changed
+
+    The list is empty in all other cases, and if the health after the repetition is not available.
 
     Args:
-        before: The health before the first repetition of the cell.
-        after: The health after this repetition.
+        before: The health before the first repetition of the cell, from `read_health`.
+        after: The health after this repetition, from `read_health`.
     """
     if UNAVAILABLE in after:
         return []
@@ -99,6 +111,12 @@ def from_smartctl(result: CommandResult) -> Health:
     """Return the health in the output of ``smartctl --json -a``.
 
     If the output has no health, the only key is ``not available``, with the reason.
+
+    Args:
+        result: The command and its output, from `sg_commands.run_command`.
+
+    Returns:
+        The health with the keys that `read_health` describes.
     """
     try:
         report = json.loads(result["stdout"])
@@ -173,8 +191,12 @@ def from_nvme(result: CommandResult, firmware: str | None) -> Health:
     If the output is not valid, the only key is ``not available``, with the reason.
 
     Args:
-        result: The command and its output.
-        firmware: The firmware version, which the output lacks.
+        result: The command and its output, from `sg_commands.run_command`.
+        firmware: The firmware version, which the output lacks; None if unknown.
+
+    Returns:
+        The health with the keys that `read_health` describes. The temperature limits and the SMART self-assessment are
+        None, because the output lacks them.
     """
     try:
         report = json.loads(result["stdout"])

@@ -15,9 +15,10 @@ _SYS_BLOCK = Path("/sys/dev/block")
 
 
 def read_kernel_file(path: Path | str) -> str | None:
-    """Return the text of a small kernel file without ASCII whitespace at its ends.
+    """Return the text of a small kernel file without whitespace at its ends.
 
-    Returns None if the file is missing or empty.
+    A kernel file is a file in /proc or /sys. Only ASCII whitespace is removed. Returns None if the file is missing,
+    empty or not readable.
     """
     try:
         return Path(path).read_bytes().strip().decode("utf-8", errors="replace") or None
@@ -47,7 +48,8 @@ def _meminfo_bytes(key: str) -> int | None:
 def machine_facts() -> MachineFacts:
     """Return the properties of this machine that stay constant during a run.
 
-    They are kernel, CPU model, number of CPUs and size of memory. The host name is left out for privacy.
+    The keys are ``kernel`` (such as ``Linux 6.1.0 x86_64``), ``cpu_model``, ``cpu_count`` and ``memory_bytes``. A value
+    that is unknown is None. The host name is left out for privacy.
     """
     cpu_model = re.search(r"^(?:model name|Model).*?:(.*)", read_kernel_file("/proc/cpuinfo") or "", re.MULTILINE)
     uname = os.uname()
@@ -60,18 +62,19 @@ def machine_facts() -> MachineFacts:
 
 
 def is_this_host(host: str) -> bool:
-    """Return whether `host` is the name of this host, with or without its domain.
+    """Return whether a name is the name of this host, with or without its domain.
 
-    The name of this host is that of `host_name`.
+    Args:
+        host: The name to compare with that from `host_name`.
     """
     name = host_name()
     return host in {name, name.partition(".")[0]}
 
 
 def host_name() -> str:
-    """Return the name of this host.
+    """Return the name of this host, as the kernel reports it.
 
-    In a Slurm job, it is the name of the node (the environment variable SLURMD_NODENAME).
+    In a Slurm job, return the name of the node instead (the environment variable SLURMD_NODENAME).
     """
     return os.environ.get("SLURMD_NODENAME") or os.uname().nodename
 
@@ -79,7 +82,8 @@ def host_name() -> str:
 def load_snapshot() -> LoadSnapshot:
     """Return the present load of this machine.
 
-    It consists of the available memory, the load averages, and the frequency governor of the first CPU.
+    The keys are ``memory_available_bytes``, ``load_average`` (over 1, 5 and 15 minutes) and ``cpu_governor`` (the
+    frequency governor of the first CPU). The first and the last value are None if unknown.
     """
     return {
         "memory_available_bytes": _meminfo_bytes("MemAvailable"),
@@ -92,7 +96,7 @@ def disk_traffic_bytes(device: str | None) -> int | None:
     """Return how many bytes a disk has read and written in total since it appeared.
 
     Args:
-        device: The kernel's name of the disk, such as ``sda``.
+        device: The kernel's name of the disk, such as ``sda``; None if the name is unknown.
 
     Returns:
         The number of bytes. None if `device` is None or no such disk exists.
@@ -104,10 +108,10 @@ def disk_traffic_bytes(device: str | None) -> int | None:
 def disk_error_count(device: str | None) -> int | None:
     """Return how many commands to a disk have failed since it appeared.
 
-    Only SCSI and SATA disks have this count. For a device on several disks, it is the sum of their counts.
+    Only SCSI and SATA disks have this count. For a device on several disks, the result is the sum of their counts.
 
     Args:
-        device: The kernel's name of the device, such as ``sda``.
+        device: The kernel's name of the device, such as ``sda``; None if the name is unknown.
 
     Returns:
         The number of failed commands. None if `device` is None, or if no disk below it counts them.
@@ -119,9 +123,9 @@ def disk_error_count(device: str | None) -> int | None:
 
 
 def file_system_type(folder: Path) -> str | None:
-    """Return the type of the file system of a folder, such as ``ext4`` or ``tmpfs``.
+    """Return the type of the file system that contains a folder, such as ``ext4``.
 
-    Returns None if neither the mount table nor stat(1) reports it.
+    Returns None if neither the mount table nor stat(1) reports the type.
     """
     mount = mount_of(folder)
     if mount:
@@ -143,11 +147,11 @@ class Mount(NamedTuple):
     Attributes:
         identifier: The kernel's number of the mount.
         point: The folder on which the file system is mounted.
-        number: The device number of the file system.
+        number: The device number of the file system (``st_dev``).
         type: The type of the file system, such as ``ext4``.
-        source: The mounted device, such as ``/dev/sda1``; another text for file systems without a device.
-        options: The options of the file system, such as ``upperdir``, by name. An option without a value has the value
-            "".
+        source: The mounted device, such as ``/dev/sda1``. For a file system without a device, another text.
+        options: The values of the file system's options, by name, such as ``upperdir``. An option without a value has
+            an empty text.
     """
 
     identifier: int
@@ -161,7 +165,7 @@ class Mount(NamedTuple):
 def mounts() -> list[Mount]:
     """Return all mounts that this process sees.
 
-    They have the order of /proc/self/mountinfo, see proc(5).
+    The mounts have the order of /proc/self/mountinfo, see proc(5). The list is empty if this file cannot be read.
     """
     found = []
     for line in _table_lines("/proc/self/mountinfo"):
@@ -183,10 +187,14 @@ def mounts() -> list[Mount]:
 
 
 def mount_of(path: Path) -> Mount | None:
-    """Return the mount that a file or folder is on.
+    """Return the entry of the mount table for the file system of a file or folder.
 
-    The kernel reports the number of the mount, so that neither the names of mount points nor other mounts over them
-    matter. Returns None if the path does not exist, or if the mount table lacks the mount, as in a chroot.
+    The kernel reports the number of the mount. The result is therefore right even if another file system is mounted
+    over this one, or if names of mount points are unusual. Returns None if the path does not exist, or if the mount
+    table lacks the mount, as in a chroot.
+
+    Args:
+        path: The file or folder.
     """
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -203,7 +211,17 @@ def mount_of(path: Path) -> Mount | None:
 def disk_facts_under(folder: Path) -> DiskFacts:
     """Return what the kernel reports about the disk that stores a folder.
 
-    All values are None if the folder is not on a disk, such as in a network or memory file system.
+    For a partition, the facts are those of its disk. All values are None if the folder is not on a disk, such as in a
+    network or memory file system.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The keys that `disk_facts` describes.
+
+    Raises:
+        OSError: The folder does not exist.
     """
     return _facts(disk_folder(folder))
 
@@ -211,11 +229,17 @@ def disk_facts_under(folder: Path) -> DiskFacts:
 def disk_facts(node: Path | int) -> DiskFacts:
     """Return what the kernel reports about a block device.
 
-    For a loop device, the serial number is the path of the file behind it. All values are None if the kernel does not
-    have this device.
-
     Args:
         node: The path of the device's node, such as ``/dev/sda``, or its device number (``st_rdev``).
+
+    Returns:
+        The keys ``device`` (the kernel's name, such as ``sda``), ``model``, ``serial``, ``firmware``, ``size_bytes``,
+        ``rotational``, ``logical_block_bytes`` and ``scheduler``. A value that the kernel does not report is None. For
+        a loop device, the serial number is the path of the file behind it. All values are None if the kernel does not
+        have this device.
+
+    Raises:
+        OSError: `node` is a path that does not exist.
     """
     return _facts(sysfs_folder(node))
 
@@ -264,6 +288,9 @@ def sysfs_folder(node: Path | int) -> Path | None:
 
     Returns:
         The folder, with symbolic links resolved. None if the kernel does not have this device.
+
+    Raises:
+        OSError: `node` is a path that does not exist.
     """
     device = node if isinstance(node, int) else os.stat(node).st_rdev
     entry = _SYS_BLOCK / f"{os.major(device)}:{os.minor(device)}"
@@ -275,6 +302,12 @@ def whole_disks_under(folder: Path) -> list[Path]:
 
     Layers above the disks, such as partitions, LVM, RAID or encryption, are followed down to the disks. The list is
     empty if the folder is not on a disk.
+
+    Args:
+        folder: The folder.
+
+    Raises:
+        OSError: The folder does not exist.
     """
     return _whole_disks(disk_folder(folder))
 
@@ -282,8 +315,8 @@ def whole_disks_under(folder: Path) -> list[Path]:
 def physical_disks(device: str) -> list[str]:
     """Return the kernel's names of the physical disks that a block device is built on.
 
-    Layers such as LVM, RAID or encryption are followed down to the disks. If the device is itself a disk, the only name
-    is its own. The list is empty if there is no such device.
+    Layers such as LVM, RAID or encryption are followed down to the disks. If the device is itself a disk, the list has
+    only the name of the device. The list is sorted, and empty if there is no such device.
 
     Args:
         device: The kernel's name of the device, such as ``dm-0`` or ``sda``.
@@ -308,15 +341,17 @@ def _whole_disks(entry: Path | None) -> list[Path]:
 def active_swaps(kind: str) -> list[str]:
     """Return the paths of all active swap areas of one kind, from /proc/swaps.
 
+    The list is empty if there are none, or if /proc/swaps cannot be read.
+
     Args:
-        kind: ``partition`` or ``file``.
+        kind: ``partition`` (block devices) or ``file``.
     """
     areas = (line.partition(b" ") for line in _table_lines("/proc/swaps")[1:])
     return [_unescaped(path) for path, _, columns in areas if columns.split()[0].decode() == kind]
 
 
 def _unescaped(column: bytes) -> str:
-    r"""Return the text of a column of a table in /proc, with its octal escapes replaced.
+    r"""Return the text of a column of a table in /proc, with octal escapes replaced.
 
     The kernel writes a space as ``\040``, and escapes other special characters alike. Bytes that are not UTF-8 become
     surrogates, as in all paths of Python.
@@ -325,9 +360,16 @@ def _unescaped(column: bytes) -> str:
 
 
 def disk_folder(path: Path) -> Path | None:
-    """Return the sysfs folder of the disk under a file or folder.
+    """Return the sysfs folder of the disk under a file or folder, such as /sys/…/sda.
 
-    For a partition, it is the folder of its disk. Returns None for network, memory and overlay file systems.
+    For a partition, the result is the folder of its disk. Layers such as LVM or RAID are not followed: the result is
+    the folder of their device, such as ``dm-0``. Returns None for network, memory and overlay file systems.
+
+    Args:
+        path: The file or folder.
+
+    Raises:
+        OSError: The path does not exist.
     """
     entry = sysfs_folder(os.stat(path).st_dev)
     if entry is None:

@@ -20,13 +20,14 @@ _START_TIME = 19  # index of starttime in the fields of /proc/pid/stat after the
 
 
 def begin_count(path: Path, repetitions: int) -> None:
-    """Start recording the progress of a run.
+    """Start recording the progress of a run of the workflow.
 
-    This process and the children that it starts later record their progress in the same file.
+    This process, and the child processes that it starts later, record their progress in the same file. They find its
+    path in the environment variable IOPATTERNS_PROGRESS.
 
     Args:
         path: The path of the file. An older file is overwritten.
-        repetitions: The number of repetitions that the run will measure.
+        repetitions: The number of repetitions (runs of fio) that this run will measure.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     header = {"executions": repetitions, "started": time.time()}
@@ -35,17 +36,25 @@ def begin_count(path: Path, repetitions: int) -> None:
 
 
 def is_run_counted() -> bool:
-    """Return whether this process belongs to a run whose progress is recorded."""
+    """Return whether this process belongs to a run whose progress is recorded.
+
+    This is so if the environment variable IOPATTERNS_PROGRESS, with the path of the progress file, is set.
+    """
     return PROGRESS_VARIABLE in os.environ
 
 
 def count_repetition() -> None:
-    """Record in the progress file of the run that one repetition is finished."""
+    """Record in the progress file of the run that one repetition is finished.
+
+    Nothing happens if the progress is not recorded, or if the disk is full.
+    """
     _note(_DONE)
 
 
 def record_job_time(part: str) -> None:
     """Record in the progress file of the run how long this process has run so far.
+
+    Nothing happens if the progress is not recorded, or if the disk is full.
 
     Args:
         part: The part of the run that this process worked on, such as ``measuring`` or ``report``.
@@ -70,7 +79,8 @@ def _note(line: str) -> None:
 def seconds_by_part(path: Path, since_s: float) -> dict[str, float]:
     """Return how many seconds each part of a run took, added over its processes.
 
-    The keys are the names of the parts, such as ``measuring``. The result is empty in these cases:
+    The keys are the names of the parts that `record_job_time` recorded, such as ``measuring``. The result is empty in
+    these cases:
 
     - the progress file is missing or damaged
     - the run in the progress file began before `since_s`
@@ -95,7 +105,7 @@ def seconds_by_part(path: Path, since_s: float) -> dict[str, float]:
 def progress_text() -> str:
     """Return the progress of the run as text to append to a message.
 
-    An example is " - 30 of 80 repetitions done, about 1 min left". The text is empty if no progress is recorded.
+    An example is " - 30 of 80 repetitions done, about 1 min left". The text is empty if the progress is not recorded.
     """
     path = os.environ.get(PROGRESS_VARIABLE)
     if not path or not Path(path).exists():

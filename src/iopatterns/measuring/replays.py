@@ -1,6 +1,6 @@
 """Replay a phase of a block trace on a simulated drive, and summarise the result.
 
-A block trace lists requests to a drive with their times. A phase is a named part of it.
+A block trace lists requests to a drive with their times. A phase is a named part of a trace.
 """
 
 import itertools
@@ -31,18 +31,24 @@ _MIN_PEAK = 5
 
 
 class ReplayError(IoPatternsError):
-    """The error raised if a trace has changed, or lacks the requested phase."""
+    """The error raised if a block trace has changed, or lacks the requested phase.
+
+    A block trace lists requests to a drive with their times. A phase is a named part of a trace.
+    """
 
 
 def phase_bounds(path: Path, phase: str) -> list[tuple[int, int]]:
-    """Return the begin and end of each selected phase of a trace, in ns.
+    """Return the begin and end of each selected phase of a block trace, in ns.
+
+    A block trace lists requests to a drive with their times. A phase is a named part of a trace.
 
     Args:
-        path: The trace.
+        path: The path of the trace, a Parquet file.
         phase: The name of a phase. ``NAME*`` selects all phases whose name begins with NAME.
 
     Returns:
-        A pair of begin and end for each phase, in the order of the trace.
+        A pair of begin and end for each selected phase, in the order of the trace. The times count from the first
+        request of the trace.
 
     Raises:
         ReplayError: The trace has no such phase.
@@ -61,26 +67,28 @@ def phase_bounds(path: Path, phase: str) -> list[tuple[int, int]]:
 
 
 def replay_phase(model: Model, path: Path, replay: Replay) -> tuple[dict[str, Any], dict[str, int]]:
-    """Replay a phase of a trace on a new simulated drive, and summarise it.
+    """Replay a phase of a block trace on a new simulated drive, and summarise it.
 
-    A trace lists requests to a drive with their times. A phase is a named part of it. The requests before the phase are
-    replayed, too, because they determine the state of the drive. They are not part of the result, except where noted.
+    A block trace lists requests to a drive with their times. A phase is a named part of a trace. The requests before
+    the phase are replayed, too, because they determine the state of the drive. They are not part of the result, except
+    where noted.
 
     Each request is submitted at its time in the trace. The option ``depth`` changes this: requests are submitted in the
-    order of the trace, as soon as fewer than ``depth`` are outstanding. The phase then begins once all earlier requests
-    have ended.
+    order of the trace, as soon as fewer than ``depth`` requests are outstanding. The phase then begins once all earlier
+    requests have ended.
 
-    The name of the phase may select several phases, which are then called runs. In this case, the keys ``depth`` and
-    ``counters`` of the result also cover the time between the runs.
+    A name of a phase that ends with ``*`` may select several phases, which are then called runs. In this case, the keys
+    ``depth`` and ``counters`` of the result also cover the time between the runs.
 
     Args:
         model: The model of the drive.
-        path: The trace.
-        replay: The key ``replay`` of the cell's specification: the name of the phase, and the options.
+        path: The path of the trace, a Parquet file.
+        replay: The key ``replay`` of a cell's specification: the name of the phase (key ``phase``), and the options
+            ``depth``, ``latencies``, ``blocks_over_time`` and ``blocks_every_ms``, which `records.Replay` describes.
 
     Returns:
-        The content of the raw file, and the drive's counters from the first request of the trace to the end. The keys
-        of the content are:
+        The content of the raw file, and the drive's counters from the first request of the trace to the end of the
+        phase. The keys of the content are:
 
         - ``replay``: the name of the phase, the options, and the SHA-256 of the trace
         - ``requests``: number, sizes and mean latency of the requests, by operation
@@ -88,14 +96,14 @@ def replay_phase(model: Model, path: Path, replay: Replay) -> tuple[dict[str, An
         - ``depth``: how often the drive's queue reached each depth, and the extremes of the depth over time
         - ``counters``: the counters of the phase only
         - ``blocks``: how many flash blocks have 0, 1, … valid pages at the end of the phase. With the option
-          ``blocks_every_ms``, these are counted at the last multiple of this interval after the first request of the
-          trace instead
+          ``blocks_every_ms``, the pages are counted at the last multiple of this interval after the first request of
+          the trace instead
         - ``blocks_over_time``: the same counts at equally spaced times; only with the option ``blocks_over_time``
         - ``runs_ns``: the duration of each run; only if the name of the phase ends with ``*``
         - ``latency``: the largest latency over time, the median, and the peaks; only with the option ``latencies``
 
     Raises:
-        ReplayError: The trace has changed, or lacks the phase.
+        ReplayError: The trace has changed since the run was planned, or lacks the phase. Or the phase has no request.
         TwinError: The trace or the model is not valid.
     """
     sha256 = files.sha256(path)

@@ -33,12 +33,12 @@ _MIN_PER_LEVEL = 3
 class Steadiness:
     """How much the rate varies over the rounds of a measurement.
 
-    A round is one of several equally long parts of the measurement. Its value is the rate in this part, such as the
-    IOPS.
+    A round is one of several equally long parts of the measurement. Each round has a rate, such as its IOPS.
 
     Attributes:
-        excursion: The range of the values, divided by their mean.
-        rise: The rise of the best linear fit from the first to the last round, divided by the mean of the values.
+        excursion: The range of the rates (maximum minus minimum), divided by their mean.
+        rise: The rise of the best linear fit from the first to the last round, divided by the mean of the rates. It is
+            negative if the rate falls.
     """
 
     excursion: float
@@ -46,10 +46,10 @@ class Steadiness:
 
     @property
     def steady(self) -> bool:
-        """Whether the series is in steady state according to SNIA.
+        """Whether the rate is in steady state according to SNIA.
 
-        The limits are 20 % for the excursion and 10 % for the rise in either direction (Solid State Storage Performance
-        Test Specification 2.0.2).
+        The limits are 20 % for the excursion and 10 % for the rise or fall (Solid State Storage Performance Test
+        Specification 2.0.2).
         """
         return self.excursion <= _MAX_EXCURSION + _SLACK and abs(self.rise) <= _MAX_RISE + _SLACK
 
@@ -57,7 +57,14 @@ class Steadiness:
 def steadiness(values: Sequence[float]) -> Steadiness | None:
     """Return how much the last five values of a series vary.
 
-    Returns None if there are fewer than five values, or if the mean of the last five is not positive.
+    The result has their range and the rise of their best linear fit, both divided by their mean.
+
+    Args:
+        values: The rate in each round, such as the IOPS, in order of time. A round is one of several equally long parts
+            of a measurement.
+
+    Returns:
+        The variation. None if there are fewer than five values, or if the mean of the last five is not positive.
     """
     last = list(values[-ROUNDS:])
     mean = statistics.fmean(last) if last else 0.0
@@ -68,21 +75,22 @@ def steadiness(values: Sequence[float]) -> Steadiness | None:
 
 
 def steadiness_of_summary(least: float, most: float, mean: float, deviation: float, rounds: int) -> Steadiness | None:
-    """Return how much the values of a series of rounds vary, given only a summary.
+    """Return how much the rates of a series of rounds vary, given only a summary.
 
-    The summary does not tell the order of the values, so that the rise of their best linear fit is unknown. The result
-    has the largest rise that is possible with the given standard deviation.
+    A round is one of several equally long parts of a measurement. The summary does not contain the order of the rates,
+    so that the rise of their best linear fit is unknown. The result has the largest rise that is possible with the
+    given standard deviation.
 
     Args:
-        least: The smallest value.
-        most: The largest value.
-        mean: The mean.
-        deviation: The standard deviation of the sample.
+        least: The smallest rate.
+        most: The largest rate.
+        mean: The mean rate.
+        deviation: The sample standard deviation of the rates.
         rounds: The number of rounds.
 
     Returns:
-        Range and largest possible rise, relative to the mean. None for fewer than five rounds, or if the mean is not
-        positive.
+        Range and largest possible rise of the rates of all rounds, divided by the mean. None for fewer than five
+        rounds, or if the mean is not positive.
     """
     if rounds < ROUNDS or mean <= 0:
         return None
@@ -91,17 +99,21 @@ def steadiness_of_summary(least: float, most: float, mean: float, deviation: flo
 
 
 def is_steady(rows: "pd.DataFrame") -> bool | None:
-    """Return whether the total rate of a repetition was in steady state.
+    """Return whether the total rate (IOPS) of a repetition was in steady state.
 
-    fio reports how the rate of each job varied, but not how their sum varied. The variations of the jobs are added
-    here, as if all jobs were slow and fast at the same time. An unsteady total rate is therefore never found steady. A
-    steady total rate may be found unsteady, for example if one job is slow while another is fast.
+    Steady state has SNIA's limits, see `Steadiness.steady`. fio reports how the rate of each job varied, but not how
+    their sum varied. The variations of the jobs are added here, as if all jobs were slow and fast at the same time. An
+    unsteady total rate is therefore never found steady. A steady total rate may be found unsteady, for example if one
+    job is slow while another is fast.
 
     Args:
-        rows: One row for each job and direction (read or write) of the repetition, from `fio_parser_json.jobs`.
+        rows: One row for each job and direction (read or write) of the repetition, from `fio_parser_json.jobs`. The
+            columns ``iops_min``, ``iops_max``, ``iops_mean``, ``iops_stddev`` and ``iops_samples`` are used, and
+            ``numjobs`` and ``group_reporting`` if they exist.
 
     Returns:
-        Whether the rate was steady. None if fio reports fewer than five rounds, such as for a replay that ended early.
+        Whether the rate was steady. None if fio reports no rates or fewer than five rounds, such as for a replay that
+        ended early.
     """
     if "iops_samples" not in rows:  # all rows are of replayed block traces
         return None
@@ -124,10 +136,11 @@ def is_steady(rows: "pd.DataFrame") -> bool | None:
 
 
 def outliers(values: Sequence[float]) -> list[int]:
-    """Return the indices of the values that are outliers.
+    """Return the indices of the values that are outliers, in ascending order.
 
-    A value is an outlier if its modified z-score exceeds 3.5 (Iglewicz and Hoaglin 1993). If more than half of the
-    values are equal, all values that differ from these are outliers. The list is empty for fewer than five values.
+    A value is an outlier if its modified z-score exceeds 3.5 (Iglewicz and Hoaglin 1993). This score is 0.6745 times
+    the distance from the median, divided by the median absolute deviation. If more than half of the values are equal,
+    all values that differ from these are outliers. The list is empty for fewer than five values.
     """
     if len(values) < ROUNDS:
         return []
@@ -140,9 +153,10 @@ def outliers(values: Sequence[float]) -> list[int]:
 
 
 def has_two_levels(values: Sequence[float]) -> bool:
-    """Return whether values form two separate groups, so that their mean fits neither.
+    """Return whether values form two separate groups.
 
-    The sorted values are split at the widest gap between neighbours. They form two groups if both conditions hold:
+    The mean of such values describes neither group. The sorted values are split at the widest gap between neighbours.
+    They form two groups if both conditions hold:
 
     - each part has at least three values
     - the widest gap is wider than all other gaps together
@@ -161,10 +175,11 @@ def has_two_levels(values: Sequence[float]) -> bool:
 def steadiness_doubts(values: Sequence[float]) -> list[str]:
     """Return what makes the mean of a cell's repetitions doubtful.
 
-    Each doubt is a short text: no steady state, outliers, or two levels. The list is empty if there is no doubt.
+    Each doubt is one of the texts "not in a steady state", "outliers among the executions" (that is, repetitions) and
+    "executions at two levels". The list is empty if there is no doubt.
 
     Args:
-        values: The value of each repetition, in order.
+        values: The result of each repetition, such as its bandwidth, in the order in which the repetitions ran.
     """
     last = steadiness(values)
     doubts = [

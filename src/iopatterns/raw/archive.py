@@ -33,7 +33,8 @@ _RAW_NAME = re.compile(r"\d{2,}\.json")
 class ArchiveError(IoPatternsError):
     """The error raised if an archive cannot be made or is not valid.
 
-    The message names the file and the member, and says what the user can do.
+    An archive is one file with all raw files of a drive. The message names the file and the problem, and says what the
+    user can do.
     """
 
 
@@ -43,11 +44,15 @@ _FORMAT = sealed_tar.SealedTarFormat(
 
 
 class ArchivedCell(msgspec.Struct, frozen=True, rename={"sums": "sha256"}):
-    """The entry of one cell in the manifest of an archive.
+    """The entry of one cell in the manifest (list of contents) of an archive.
+
+    A cell is one configuration: a drive, its settings and a workload. In the manifest, the attribute `sums` has the key
+    ``sha256``.
 
     Attributes:
         study: The name of the study that the cell belongs to.
-        name: The name of the cell's folder, which ends with eight digits of the specification's SHA-256.
+        name: The name of the cell's folder, such as ``randread-4k-q1-j1-1a2b3c4d``. It ends with the first eight digits
+            of the specification's SHA-256.
         specification: Everything that determines what is measured. Keys that this version of the package does not know
             are kept, because the SHA-256 covers them.
         experiments: The names of the study's experiments that used the cell when the archive was packed. Empty if none
@@ -69,12 +74,12 @@ class ArchivedCell(msgspec.Struct, frozen=True, rename={"sums": "sha256"}):
 
 @dataclass(frozen=True)
 class ArchiveContents:
-    """The content of an archive according to its manifest.
+    """The content of an archive according to its manifest (list of contents).
 
     Attributes:
         sha256: The SHA-256 of the complete archive file.
         drive: The name that the drive had on the machine on which it was measured.
-        cells: The cells, in the order of the manifest.
+        cells: The cells (configurations of drive, settings and workload), in the order of the manifest.
     """
 
     sha256: str
@@ -82,9 +87,10 @@ class ArchiveContents:
     cells: Sequence[ArchivedCell]
 
     def sums(self) -> dict[str, str]:
-        """Return the SHA-256 of each member except the manifest.
+        """Return the SHA-256 of each member of the archive except the manifest.
 
-        The keys are the paths of the members, ``<study>/<cell>/<file>``, in sorted order.
+        The keys are the paths of the members, ``<study>/<cell>/<file>``, in sorted order. The members are raw files and
+        metadata files.
         """
         found = {f"{cell.study}/{cell.name}/{file}": sum_ for cell in self.cells for file, sum_ in cell.sums.items()}
         return dict(sorted(found.items()))
@@ -109,10 +115,12 @@ class _Manifest(msgspec.Struct):
 class ArchiveOrigin(TypedDict):
     """The archive from which the raw files of a drive were unpacked.
 
+    The note ``.unpacked.json`` in the drive's folder below data/raw has these keys.
+
     Attributes:
         archive: The file name of the archive.
         sha256: The SHA-256 of the archive file.
-        drive: The drive's name in the archive, which may differ from its name in this project.
+        drive: The drive's name in the archive, which may differ from the drive's name in this project.
     """
 
     archive: str
@@ -128,10 +136,11 @@ def pack_archive(
 ) -> ArchiveContents:
     """Pack the raw files and metadata files of a drive into an archive.
 
-    The same files always give an archive with the same bytes. After an error, `output` is unchanged.
+    A raw file is the result of one repetition of a cell. A metadata file says how a raw file was made. The same files
+    always give an archive with the same bytes. After an error, `output` is unchanged.
 
     Args:
-        raw: The drive's folder below data/raw.
+        raw: The drive's folder below data/raw, such as ``data/raw/lab``.
         experiments: For each cell, the names of the experiments that use it. The keys are the paths of the cells'
             folders, ``<drive>/<study>/<cell>``. The archive lists these cells first, in the order of the keys. Cells
             that no experiment uses follow.
@@ -148,7 +157,8 @@ def pack_archive(
             - a repetition is missing
             - the archive would exceed a limit of the format
         MetadataError: A raw file or a metadata file has changed since it was measured.
-        OutputError: `output` exists and is not an archive of this drive.
+        OutputError: `output` exists, is not an archive of this drive, and `overwrite` is false. Or `output` is a folder
+            or a symbolic link.
     """
     archive_file = OutputFile(output, overwrite=overwrite, is_ours=lambda path: _is_archive_of(raw.name, path))
     by_cell: dict[str, list[Path]] = {}
@@ -301,9 +311,12 @@ def _check(path: Path, reader: sealed_tar.SealedTarReader, cell: ArchivedCell) -
 
 
 def read_archive(path: Path) -> ArchiveContents:
-    """Return the content of an archive according to its manifest.
+    """Return the content of an archive according to its manifest (list of contents).
 
     The raw files in the archive are not unpacked or checked.
+
+    Args:
+        path: The path of the archive.
 
     Raises:
         ArchiveError: The file is not an archive, or its manifest is not valid.
@@ -321,13 +334,13 @@ def read_archive(path: Path) -> ArchiveContents:
 def unpack_archive(path: Path, raw: Path, sha256: str | None = None) -> int:
     """Write the files of an archive below `raw`, byte for byte as they were packed.
 
-    The complete archive is checked before anything is written. If `raw` has files from an earlier archive, those with
-    the same path and other content are replaced.
+    The complete archive is checked before anything is written. If `raw` has files from an earlier archive, files with
+    the same path and other content are replaced. The note ``.unpacked.json`` in `raw` says which archive was unpacked.
 
     Args:
-        path: The archive.
-        raw: The drive's folder below data/raw.
-        sha256: The expected SHA-256 of the archive. None accepts any.
+        path: The path of the archive.
+        raw: The drive's folder below data/raw, such as ``data/raw/lab``.
+        sha256: The expected SHA-256 of the archive file. With None, any archive is accepted.
 
     Returns:
         The number of raw files in the archive.
@@ -396,7 +409,7 @@ def read_origin(raw: Path) -> ArchiveOrigin | None:
     """Return the archive that the raw files of a drive were unpacked from.
 
     Args:
-        raw: The drive's folder below data/raw.
+        raw: The drive's folder below data/raw, such as ``data/raw/lab``.
 
     Returns:
         The archive's file name and SHA-256, and the drive's name in it. None if the raw files were not unpacked from an

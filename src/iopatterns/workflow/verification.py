@@ -104,8 +104,12 @@ def followed(results: str, path: str) -> list[str]:
         for folder, of_cell in record.raw_files.items():
             first = Path(folder) / f"{of_cell.repetitions[0]}.json"
             lines.append(f"  from {folder}, {len(of_cell.repetitions)} repetitions  sha256 {of_cell.sha256}")
-            command = read_metadata(first).get("command")
-            lines += [f"    {shlex.join(command)}"] if command else []
+            try:
+                command = read_metadata(first).get("command")
+            except (MetadataError, OSError) as error:
+                lines.append(f"    {messages.printable(error)}")
+            else:
+                lines += [f"    {shlex.join(command)}"] if command else []
         made = [name for name in record.inputs if name in by_output and name not in seen]
         seen.update(made)
         waiting += made

@@ -46,11 +46,11 @@ def _read_consent(root: Path, name: str) -> dict[str, Any]:
 class BlockDrive:
     """A disk that is measured directly, without a file system (kind ``block``).
 
-    Only the first ``file_size`` bytes of the disk are measured.
+    Only the first ``file_size`` bytes of the disk are measured (``file_size`` is a key of config/config.yaml).
 
-    The path of the disk is resolved only once, in `hold`. Everything else then refers to the device that was opened,
-    even if the path leads to another device later. While the device is locked, no other process can measure it, not
-    even from another checkout of the project. While a cell writes to the disk, nothing can mount it.
+    The path of the disk is resolved only once, in `hold`. All other methods then use the device that was opened, even
+    if the path leads to another device later. While the device is locked, no other process of this package can measure
+    it, not even one of another project folder. While a cell writes to the disk, nothing can mount it.
     """
 
     def __init__(self, root: Path, specification: Specification) -> None:
@@ -68,18 +68,26 @@ class BlockDrive:
 
     @property
     def target(self) -> str:
-        """The path that is given to fio: the device's file descriptor, which fio inherits."""
+        """The path that is given to fio, such as ``/proc/self/fd/100``.
+
+        It leads to the opened device, whose file descriptor fio inherits. The path is valid within `hold`.
+        """
         return descriptors.descriptor_path(self._checks.descriptor)
 
     def run(self, argv: list[str], expected_s: float) -> fio.FioOutcome:
         """Run fio, which inherits the descriptor of the device, and wait for its end.
 
+        If fio writes through the page cache, the writes are flushed when fio has ended.
+
         Args:
-            argv: The command line.
-            expected_s: The expected duration in seconds.
+            argv: The words of the command line.
+            expected_s: The expected duration in seconds. fio that takes far longer is killed.
+
+        Returns:
+            When fio started and ended, and what disturbed it.
 
         Raises:
-            FioError: fio failed.
+            FioError: fio failed, or its buffered writes were lost.
         """
         written = self._checks.descriptor if self._buffers_writes else None
         return fio.run_fio(argv, expected_s, [self._checks.descriptor], written=written)
@@ -88,10 +96,12 @@ class BlockDrive:
     def hold(self) -> Iterator[None]:
         """Open and lock the device while the context lasts; restore its settings on exit.
 
-        Settings that an interrupted run left changed are restored first.
+        If another process holds the lock, a message is printed, and the lock is waited for. Settings that an
+        interrupted run left changed are restored first.
 
         Raises:
-            DriveError: The device is not the disk in the configuration.
+            DriveError: The device cannot be opened, is not the disk in the configuration, or is too small. Or root left
+                settings of the disk changed, and this user may not restore them.
             RestoreError: A setting could not be restored.
         """
         with self._resources:
@@ -107,8 +117,15 @@ class BlockDrive:
     def guard(self) -> None:
         """Raise DriveError unless the cell's workload may run on the disk.
 
-        If the workload writes, all pre-write checks must pass. The disk is then opened exclusively, so that nothing can
-        mount it until `hold` ends.
+        The device must be the disk in the configuration, and must be large enough. If the workload writes, all
+        pre-write checks must pass: for example, nothing else may use the disk, and the user must have consented to
+        losing its data. The disk is then opened exclusively, so that nothing can mount it until `hold` ends. A note on
+        this host records that this package writes to the disk.
+
+        Raises:
+            DriveError: A check has failed.
+            OSError: The disk has come into use since it was checked.
+            StateError: The note cannot be written.
         """
         self._require_passed(writing=self._writing)
         if self._writing:
@@ -148,7 +165,7 @@ class BlockDrive:
     def verify(self) -> None:
         """Raise DriveError unless the disk that was checked is still connected.
 
-        Its kernel name, serial number and size are compared with those that were checked.
+        The kernel's name, the serial number and the size of the disk must be the same as at the check.
         """
         try:
             self._checks.verify()
@@ -159,12 +176,13 @@ class BlockDrive:
         """Precondition the disk if the configuration asks for it, unless already done.
 
         Preconditioning writes to the disk until it is in a known state. It therefore requires that all pre-write checks
-        pass. A note beside the raw files, ``.preconditioned.json``, records what was done. If the user deletes the
-        note, the disk is preconditioned again.
+        pass, as for a workload that writes. A note beside the raw files, ``.preconditioned.json``, records what was
+        done. If the user deletes the note, the disk is preconditioned again.
 
         Raises:
-            DriveError: A check has failed.
-            FioError: fio failed.
+            DriveError: A pre-write check has failed.
+            FioError: fio, which writes the data, failed.
+            OSError: The disk has come into use since it was checked.
         """
         wanted = self._drive.get("precondition")
         if wanted is None:
@@ -185,7 +203,7 @@ class BlockDrive:
     def preconditioned(self) -> records.PreconditioningRecord | None:
         """Return how the disk was preconditioned, from the note beside the raw files.
 
-        Returns None if there is no valid note.
+        The note is the file ``.preconditioned.json`` that `prepare` writes. Returns None if there is no valid note.
         """
         try:
             return files.decode_json(self._note.read_bytes(), records.PreconditioningRecord)
@@ -198,11 +216,11 @@ class BlockDrive:
         Only settings in the list ``tune`` of the drive in config/drives.yaml are set.
 
         Args:
-            settings: The wanted values, by name of the setting.
+            settings: The wanted values, by name of the setting, such as ``{"scheduler": "deadline", "WCE": 1}``.
 
         Returns:
-            For each setting, the values before and after, and whether the wanted value is in effect. A setting that is
-            not permitted is reported as not applicable.
+            For each setting, the values before and after, and whether the wanted value is in effect. The order is that
+            in which the settings were set. A setting that is not permitted has the outcome ``not applicable``.
         """
         return [self._set(setting, settings[setting]) for setting in factors.in_setting_order(settings)]
 
@@ -223,23 +241,30 @@ class BlockDrive:
     def changed_settings(self, steps: Sequence[TuningStep]) -> list[str]:
         """Return a message for each setting that no longer has its value after `tune`.
 
+        The list is empty if no setting has changed.
+
         Args:
             steps: The steps that `tune` returned.
         """
         return restoring.settings_changed_since_tuning(self._checks.name, steps)
 
     def doubts(self) -> list[str]:
-        """Return a doubt for each way on which the device's data do not end on a disk."""
+        """Return the doubts that follow from where the data of the device are stored.
+
+        There is a doubt if data are not stored on a disk, such as "stored in memory: loop0 on tmpfs", or if a loop
+        device accesses its file through the page cache. Otherwise, the list is empty.
+        """
         return storage_layers.storage_doubts(storage_layers.paths_below_device(self._checks.number))
 
     def identify(self) -> records.DriveIdentity:
         """Return what metadata files store about the drive.
 
-        The result has:
+        A metadata file says how the result of a repetition was made. The content of the returned dictionary
+        (`records.DriveIdentity`) is:
 
         - the name and the path of the drive in the configuration
         - the device that was opened, and how much of it is measured
-        - how the disk was preconditioned
+        - how the disk was preconditioned; None if it was not
         - what the kernel reports about the disk, such as model and serial number
         """
         identity = {

@@ -20,9 +20,9 @@ class ContentSample:
     """The result of reading a sample of the blocks of a device.
 
     Attributes:
-        data_at_bytes: The offsets of the sampled blocks that contain data. A block without data has only zeros, or only
-            bytes 0xff.
-        sha256: The SHA-256 of all sampled blocks together.
+        data_at_bytes: The offsets in bytes of the sampled blocks that contain data, in ascending order. A block without
+            data has only zeros, or only bytes 0xff.
+        sha256: The SHA-256 of all sampled blocks together, as hexadecimal digits.
     """
 
     data_at_bytes: list[int]
@@ -32,15 +32,15 @@ class ContentSample:
 def sample_content(descriptor: int, size_bytes: int) -> ContentSample:
     """Read a sample of a device: its first and last MiB, and 64 blocks between them.
 
-    The blocks between have 64 KiB each, at equal distances. A device of at most 2 MiB is read as a whole. The page
+    The blocks between have 64 KiB each, at equal distances. A device of at most 2 MiB is read completely. The page
     cache is bypassed.
 
     Args:
-        descriptor: The open device.
+        descriptor: The file descriptor of the open device.
         size_bytes: The size of the device.
 
     Returns:
-        Where the sample contains data, and its SHA-256.
+        The offsets of the blocks that contain data, and the SHA-256 of the sample.
 
     Raises:
         OSError: A block cannot be read.

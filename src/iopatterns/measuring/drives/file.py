@@ -60,8 +60,10 @@ class _Note(msgspec.Struct, frozen=True):
 class FileDrive:
     """A file on a mounted disk, filled with incompressible data (kind ``file``).
 
-    The file is created once, and kept between cells. fio uses its first ``file_size`` bytes. For a workload with fio's
-    offset increment (`skip`), the file is longer, because fio then goes beyond these bytes.
+    The file is created once, and kept between cells (a cell is one configuration: a drive, its settings and a
+    workload). fio uses the first ``file_size`` bytes of the file (``file_size`` is a key of config/config.yaml). For a
+    workload with fio's offset increment (the option `skip`), the file is longer, because fio then goes beyond these
+    bytes.
 
     The package overwrites only a file that it made itself. Two marks that must match identify such a file:
 
@@ -69,10 +71,10 @@ class FileDrive:
     - a note in the folder ``.iopatterns`` beside the file has the same identity, and the inode, size and change time of
       the file
 
-    Any other file at the path is refused.
+    Any other file at the path is refused with a DriveError.
 
-    The folder is opened only in `hold`, and an existing file only in `guard`. fio gets the open file, so that it cannot
-    be replaced after the check.
+    The folder of the file is opened only in `hold`, and an existing file only in `guard`. fio inherits the descriptor
+    of the opened file. If another file gets the path after the check, fio does not use it.
     """
 
     def __init__(self, root: Path, specification: Specification) -> None:
@@ -99,7 +101,10 @@ class FileDrive:
 
     @property
     def target(self) -> str:
-        """The path that is given to fio: the file's descriptor, which fio inherits."""
+        """The path that is given to fio, such as ``/proc/self/fd/100``.
+
+        It leads to the opened file, whose descriptor fio inherits. The path is valid after `prepare`.
+        """
         return descriptors.descriptor_path(self._descriptor)
 
     @property
@@ -111,12 +116,17 @@ class FileDrive:
     def run(self, argv: list[str], expected_s: float) -> fio.FioOutcome:
         """Run fio, which inherits the descriptor of the file, and wait for its end.
 
+        If fio writes through the page cache, the writes are flushed when fio has ended.
+
         Args:
-            argv: The command line.
-            expected_s: The expected duration in seconds.
+            argv: The words of the command line.
+            expected_s: The expected duration in seconds. fio that takes far longer is killed.
+
+        Returns:
+            When fio started and ended, and what disturbed it.
 
         Raises:
-            FioError: fio failed.
+            FioError: fio failed, or its buffered writes were lost.
         """
         written = self._descriptor if self._buffers_writes else None
         return fio.run_fio(argv, expected_s, [self._descriptor], written=written)
@@ -130,11 +140,12 @@ class FileDrive:
     def hold(self) -> Iterator[None]:
         """Lock the file and the disk under it while the context lasts.
 
-        Changed settings of the disk are restored on exit.
+        If another process holds a lock, a message is printed, and the lock is waited for. Settings of the disk that an
+        interrupted run left changed are restored first. On exit, settings that `tune` changed are restored.
 
         Raises:
-            DriveError: The folder of the file cannot be used, such as a folder that is not on a disk. Or a file exists
-                that this package did not make; nothing is created then.
+            DriveError: The folder of the file cannot be used, for example because it is not on a disk. Or a file exists
+                that this package did not make; nothing is created then. Or root left settings of the disk changed.
             RestoreError: A setting of the disk could not be restored.
         """
         with contextlib.ExitStack() as resources:
@@ -275,7 +286,10 @@ class FileDrive:
     def guard(self) -> None:
         """Raise DriveError unless the file may be measured.
 
-        The file must be made by this package, or missing. Its file system must support direct I/O.
+        - The file must be missing, or made by this package and unchanged since its last measurement. After a
+          measurement that was killed while it wrote the file, the file may only be read.
+        - Nothing else may use an existing file, such as a loop device or another process that writes to it.
+        - The file system must support direct I/O.
         """
         try:
             with self._found() as found:
@@ -333,7 +347,11 @@ class FileDrive:
         return block == _mark_block(self._note.identity)
 
     def verify(self) -> None:
-        """Raise DriveError if the open file was replaced, renamed, linked or changed."""
+        """Raise DriveError if the open file was replaced, renamed, linked or changed.
+
+        For a workload that writes, a change of the content is noticed only if it affects the size of the file, or its
+        last block, which has the package's mark.
+        """
         try:
             state = os.fstat(self._descriptor)
             at_path = os.stat(self._path.name, dir_fd=self._folder, follow_symlinks=False)
@@ -350,7 +368,7 @@ class FileDrive:
         self._own.write_json(self._note_name, msgspec.to_builtins(note))
 
     def _note_change_time(self) -> None:
-        """Write the change time of the file to its note, after this run's last write to the file.
+        """Write the change time of the file to its note after this run's last write.
 
         Nothing happens if this run has not written the file. Somebody else may have done so after a killed run.
         """
@@ -393,8 +411,12 @@ class FileDrive:
     def prepare(self) -> None:
         """Create the file and fill it with data, unless it exists with the right size.
 
-        If the workload will write to the file, the note beside the file is updated first. The note then says
-        that the file is being written.
+        If the workload writes, the note in the folder ``.iopatterns`` is updated first: it then says that the file is
+        being written. If the run is killed meanwhile, later runs may read the file, but neither write nor replace it.
+
+        Raises:
+            DriveError: The disk has too little space, or another file was created at the path meanwhile.
+            FioError: fio, which fills the file, failed.
         """
         if not self._is_laid_out():
             self._lay_out()
@@ -512,12 +534,13 @@ class FileDrive:
     def identify(self) -> records.DriveIdentity:
         """Return what metadata files store about the drive.
 
-        The result has:
+        A metadata file says how the result of a repetition was made. The content of the returned dictionary
+        (`records.DriveIdentity`) is:
 
         - the name and the path of the drive in the configuration
-        - the file that was opened, and how much of it is measured
-        - the type of its file system
-        - what the kernel reports about the disk under it, such as model and serial number
+        - the file that was opened (None if none was), and how much of it is measured
+        - the type of its file system, such as ``ext4``
+        - what the kernel reports about the disk under the file, such as model and serial number
         """
         folder = self._path.parent
         state = None if self._file is None else os.fstat(self._file)
@@ -539,17 +562,26 @@ class FileDrive:
         return cast(records.DriveIdentity, identity)
 
     def doubts(self) -> list[str]:
-        """Return a doubt for each way on which the file's data do not end on a disk."""
+        """Return the doubts that follow from where the data of the file are stored.
+
+        There is a doubt if data are not stored on a disk, such as "stored in memory: ext4 on loop0 on tmpfs", or if a
+        loop device below accesses its file through the page cache. Otherwise, the list is empty.
+        """
         return storage_layers.storage_doubts(storage_layers.paths_below_file(self._path.parent))
 
     def tune(self, settings: Settings) -> list[TuningStep]:
-        """Set those settings of the disk that ``tune`` in config/drives.yaml permits.
+        """Set the settings of the disk under the file that the configuration permits.
 
-        The disk under the file also serves others. Settings that could endanger their data are therefore never set.
+        Only settings in the list ``tune`` of the drive in config/drives.yaml are set. Because other programs use the
+        disk too, only settings of the kernel's request queue that endanger no data are ever set, such as the I/O
+        scheduler.
+
+        Args:
+            settings: The wanted values, by name of the setting, such as ``{"scheduler": "deadline"}``.
 
         Returns:
-            For each setting, the values before and after, and whether the wanted value is in effect. A setting that was
-            not set is reported as not applicable.
+            For each setting, the values before and after, and whether the wanted value is in effect. The order is that
+            in which the settings were set. A setting that is not permitted has the outcome ``not applicable``.
         """
         return [self._set(setting, settings[setting]) for setting in factors.in_setting_order(settings)]
 
@@ -569,6 +601,8 @@ class FileDrive:
 
     def changed_settings(self, steps: Sequence[TuningStep]) -> list[str]:
         """Return a message for each setting of the disk that has changed since `tune`.
+
+        The list is empty if no setting has changed, or if the disk under the file is unknown.
 
         Args:
             steps: The steps that `tune` returned.

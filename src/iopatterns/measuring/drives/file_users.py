@@ -21,12 +21,12 @@ _WRITING = os.O_WRONLY | os.O_RDWR
 class LoopBacking:
     """The file or block device that stores the data of a loop device.
 
-    For a block device, `device` and `inode` are those of its node in /dev.
+    A block device is identified by its device node, the file in /dev that represents it.
 
     Attributes:
-        device: The device number of the file system that contains the file or the node.
-        inode: The inode of the file or the node.
-        number: The device number of the block device itself; 0 for a file.
+        device: The device number of the file system that contains the file or the device node (``st_dev``).
+        inode: The inode of the file or the device node.
+        number: The device number of the block device itself (``st_rdev``); 0 for a file.
     """
 
     device: int
@@ -37,16 +37,16 @@ class LoopBacking:
 def find_file_user(device: int, inode: int, *, but_loop: str | None = None) -> str | None:
     """Return what else uses a file, as text for a message; None if nothing does.
 
-    Three kinds of use are found:
+    An example is ``process 123 has it open for writing``, where "it" is the file. Three kinds of use are found:
 
     - the file stores the data of a loop device
     - the file is an active swap file
-    - another process has the file open for writing; without root, only processes of this user are seen
+    - another process has the file open for writing. Without root, only processes of this user are seen
 
     Args:
         device: The device number of the file's file system (``st_dev``).
         inode: The inode of the file.
-        but_loop: The name of a loop device to ignore, such as ``loop0``.
+        but_loop: The name of a loop device to ignore, such as ``loop0``. None ignores no loop device.
     """
     for name, backing in _loops():
         if name != but_loop and (backing.device, backing.inode) == (device, inode):
@@ -61,7 +61,13 @@ def find_file_user(device: int, inode: int, *, but_loop: str | None = None) -> s
 
 
 def is_file(path: Path | str, device: int, inode: int) -> bool:
-    """Return whether a path leads to a file, given by the device number of its file system and its inode."""
+    """Return whether a path leads to a given file. Symbolic links are followed.
+
+    Args:
+        path: The path. If it does not exist or cannot be reached, the result is False.
+        device: The device number of the file's file system (``st_dev``).
+        inode: The inode of the file.
+    """
     try:
         state = os.stat(path)
     except OSError:
@@ -76,16 +82,16 @@ def _loops() -> Iterator[tuple[str, LoopBacking]]:
 
 
 def loop_backing_of(folder: Path) -> LoopBacking:
-    """Return the file or block device that stores the data of a loop device.
+    """Return what stores the data of a loop device, given its sysfs folder.
 
-    If this user may not open the loop device, the path in sysfs decides. In a container, this path may lead to another
-    file.
+    The kernel is asked through the open loop device. If this user may not open the loop device, the path in the sysfs
+    folder decides. In a container, this path may lead to another file.
 
     Args:
-        folder: The sysfs folder of the loop device.
+        folder: The sysfs folder of the loop device, such as /sys/block/loop0.
 
     Raises:
-        OSError: The loop device has no file.
+        OSError: The loop device has no file, or cannot be opened.
     """
     try:
         descriptor = os.open(f"/dev/{folder.name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -102,16 +108,19 @@ def backing_path(folder: Path) -> Path:
     """Return the path of the file behind a loop device, as the kernel reports it.
 
     Args:
-        folder: The sysfs folder of the loop device.
+        folder: The sysfs folder of the loop device, such as /sys/block/loop0.
+
+    Raises:
+        OSError: The loop device has no file.
     """
     return Path(os.fsdecode((folder / "loop/backing_file").read_bytes().removesuffix(b"\n")))
 
 
 def loop_backing(loop: int) -> LoopBacking:
-    """Return the file or block device that stores the data of a loop device.
+    """Return what stores the data of a loop device, given its open descriptor.
 
     Args:
-        loop: The descriptor of the open loop device.
+        loop: The file descriptor of the open loop device.
 
     Raises:
         OSError: The loop device has no file.

@@ -16,10 +16,12 @@ from iopatterns.measuring.drives.error import DriveError
 
 
 class DiskBusyError(DriveError):
-    """The error raised if another process holds the lock of a disk.
+    """The error raised if another process holds the lock of a disk or file.
+
+    It is raised only if the caller does not want to wait for the lock.
 
     Attributes:
-        owner: The other process, such as ``process 123``, or ``another program`` if its number is unknown.
+        owner: The other process, such as ``process 123``. If its number is unknown, ``another program``.
     """
 
     def __init__(self, name: str, owner: str) -> None:
@@ -31,18 +33,20 @@ class DiskBusyError(DriveError):
 def locked(number: int, *, subject: str | None, shared: bool = False) -> Iterator[None]:
     """Hold the lock of a block device while the context lasts.
 
-    The device is locked with flock(2) on the kernel's own node, such as ``/dev/sdb``. All paths to the device therefore
-    share one lock. udev leaves a locked device alone.
+    If another process holds the lock, `subject` decides whether the lock is waited for or an error is raised.
+
+    The device is locked with flock(2) on the kernel's own device node, such as ``/dev/sdb``. All paths to the device
+    therefore share one lock. udev leaves a locked device alone.
 
     Args:
         number: The device number (``st_rdev``).
-        subject: What is to be measured, such as ``drive 'lab'``. If another process holds the lock, a message with this
-            text is printed, and the lock is waited for. None raises DiskBusyError instead.
-        shared: Whether other processes may hold a shared lock meanwhile.
+        subject: What is to be measured, such as ``drive 'lab'``. Before waiting for the lock, a message with this text
+            is printed. With None, the lock is not waited for.
+        shared: Whether other processes may hold a shared lock meanwhile. If false, the lock is exclusive.
 
     Raises:
         DiskBusyError: Another process holds the lock, and `subject` is None.
-        DriveError: The kernel no longer has this device.
+        DriveError: The kernel no longer has this device, or the device cannot be opened.
     """
     node = kernel_node(number)
     try:
@@ -66,7 +70,7 @@ def locked_file(path: Path, *, subject: str) -> Iterator[None]:
     a file system that several hosts share, the lock excludes processes on all of them.
 
     Args:
-        path: The path of the lock file.
+        path: The path of the lock file. Missing parent folders are created.
         subject: What the lock protects, such as ``drive 'lab'``, for the message.
 
     Raises:
@@ -95,16 +99,17 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def take_lock(descriptor: int, name: str, *, subject: str | None, shared: bool = False) -> None:
-    """Lock an open file or device, waiting if another process holds the lock.
+    """Lock an open file or device with flock(2), if necessary after waiting.
 
-    The lock is released when the descriptor is closed.
+    If another process holds the lock, `subject` decides whether the lock is waited for or an error is raised. The lock
+    is released when the descriptor is closed.
 
     Args:
-        descriptor: The descriptor of the file or device.
+        descriptor: The file descriptor of the file or device.
         name: The name of the file or device, for the error message.
-        subject: What the lock protects. If another process holds the lock, a message with this text is printed, and the
-            lock is waited for. None raises DiskBusyError instead.
-        shared: Whether other processes may hold a shared lock meanwhile.
+        subject: What the lock protects, such as ``drive 'lab'``. Before waiting for the lock, a message with this text
+            is printed. With None, the lock is not waited for.
+        shared: Whether other processes may hold a shared lock meanwhile. If false, the lock is exclusive.
 
     Raises:
         DiskBusyError: Another process holds the lock, and `subject` is None.
@@ -121,7 +126,9 @@ def take_lock(descriptor: int, name: str, *, subject: str | None, shared: bool =
 
 
 def kernel_node(number: int) -> Path:
-    """Return the kernel's node of a block device, such as ``/dev/sdb``.
+    """Return the path of a block device's node in /dev, such as ``/dev/sdb``.
+
+    The path follows from the kernel's name of the device. It is not verified that the node exists.
 
     Args:
         number: The device number (``st_rdev``).
@@ -136,11 +143,11 @@ def kernel_node(number: int) -> Path:
 
 
 def wrong_node(node: Path, number: int) -> DriveError:
-    """Return the error to raise if a node in /dev is another device than expected.
+    """Return the error to raise if a node in /dev leads to an unexpected device.
 
     Args:
-        node: The path of the node.
-        number: The device number that the node should have.
+        node: The path of the node, such as ``/dev/sdb``.
+        number: The device number that the node should have (``st_rdev``).
     """
     return DriveError(f"{node} is not the disk {device_number_text(number)}. Was /dev changed by hand?")
 

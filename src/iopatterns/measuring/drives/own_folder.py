@@ -19,18 +19,19 @@ _OWNER_TEXT = (
 class NotOursError(Exception):
     """The error raised if somebody else's file or folder has a name of this package.
 
-    The message says what was found.
+    An example is a folder ``.iopatterns`` that another user created. The message says what was found.
     """
 
 
 class OwnFolder:
-    """The open folder ``.iopatterns``, which only its user can access.
+    """The open folder ``.iopatterns`` of this package's files beside a measured file.
 
-    The folder contains a file ``owner`` with a fixed text, by which this package recognises its own folder. Only
-    regular files of this user with one hard link are opened. Symbolic links are never followed.
+    Only the user who measures can access the folder. It contains a file ``owner`` with a fixed text, by which this
+    package recognises its own folder. Only regular files of this user with one hard link are opened. Symbolic links are
+    never followed. `opened` returns the folder, and the caller must call `close`.
 
     Attributes:
-        descriptor: The descriptor of the folder.
+        descriptor: The file descriptor of the folder.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -41,14 +42,14 @@ class OwnFolder:
         """Open the folder ``.iopatterns`` in a parent folder.
 
         Args:
-            parent: The descriptor of the parent folder.
+            parent: The file descriptor of the parent folder.
             create: Whether to create the folder if it is missing.
 
         Returns:
-            The open folder. None if it is missing and `create` is false.
+            The open folder. None if the folder is missing and `create` is false.
 
         Raises:
-            NotOursError: The folder belongs to somebody else, or others may access it.
+            NotOursError: The folder belongs to somebody else, others may access it, or it is not a folder.
             OSError: The folder cannot be created.
         """
         if create:
@@ -101,18 +102,16 @@ class OwnFolder:
             return b""
 
     def open(self, name: str, flags: int) -> int:
-        """Open a file in the folder.
+        """Open a file in the folder, and return its file descriptor.
 
         Args:
             name: The name of the file.
             flags: The flags of open(2), such as ``os.O_RDONLY``. O_CREAT creates the file with mode 0600.
 
-        Returns:
-            The descriptor of the file.
-
         Raises:
-            NotOursError: The file is not a regular file, belongs to another user, or has several hard links.
-            OSError: The file cannot be opened.
+            NotOursError: The file is not a regular file (such as a symbolic link), belongs to another user, or has
+                several hard links.
+            OSError: The file does not exist, or cannot be opened.
         """
         try:
             descriptor = os.open(
@@ -144,22 +143,34 @@ class OwnFolder:
     def new(self, name: str) -> int:
         """Create an empty file in the folder, in place of any older file.
 
+        Args:
+            name: The name of the file.
+
         Returns:
             The descriptor of the file, open for reading and writing.
+
+        Raises:
+            OSError: The file cannot be created.
         """
         self.delete(name)
         return self.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def delete(self, name: str) -> None:
-        """Delete a file in the folder if it exists.
+        """Delete a file in the folder. Nothing happens if the file does not exist.
 
         If the file is a symbolic link, only the link is deleted.
+
+        Args:
+            name: The name of the file.
+
+        Raises:
+            OSError: The file cannot be deleted.
         """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.descriptor)
 
     def has(self, name: str) -> bool:
-        """Return whether the folder contains a file or folder of this name."""
+        """Return whether the folder contains a file, folder or link of this name."""
         return bool(self._mode(name))
 
     def read_json(self, name: str) -> Any:
@@ -167,8 +178,11 @@ class OwnFolder:
 
         Returns None if the file is missing or not readable as JSON.
 
+        Args:
+            name: The name of the file.
+
         Raises:
-            NotOursError: What has this name is not a regular file of this user.
+            NotOursError: The name belongs to something else than a regular file of this user with one hard link.
         """
         try:
             with open(self.open(name, os.O_RDONLY), encoding="utf-8") as file:
@@ -178,6 +192,10 @@ class OwnFolder:
 
     def write_json(self, name: str, content: Any) -> None:
         """Write a JSON file in the folder atomically, and wait until it is on the disk.
+
+        Args:
+            name: The name of the file. An older file of this name is replaced.
+            content: The content, of types that JSON has.
 
         Raises:
             OSError: The file cannot be written.

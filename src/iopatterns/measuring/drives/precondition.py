@@ -1,6 +1,6 @@
 """Precondition a disk: fill it, and write it randomly until its rate is steady.
 
-The rate of an SSD depends on what was written to it before. Preconditioning gives it a defined history.
+The rate of an SSD depends on what was written to it before. Preconditioning gives the SSD a defined history of writes.
 """
 
 from pathlib import Path
@@ -19,19 +19,21 @@ def precondition(descriptor: int, size_bytes: int, mode: str, round_ms: int, out
     """Write to a block device until it is in a known state.
 
     Both modes begin with writing the first `size_bytes` bytes once, sequentially. With the mode ``steady``, rounds of
-    random 4 KiB writes to this part follow. They end once the IOPS of the last five rounds meet SNIA's limits for
-    steady state, or after 25 rounds.
+    random 4 KiB writes to this part follow. They end once the IOPS of the last five rounds are steady, or after 25
+    rounds. Steady means SNIA's limits: the range is at most 20 % of the mean, and the best linear fit rises or falls by
+    at most 10 % of the mean.
 
     Args:
-        descriptor: The open device.
+        descriptor: The file descriptor of the open device.
         size_bytes: The size of the part that is written, from the start of the device.
         mode: ``fill`` or ``steady``.
-        round_ms: The duration of a round.
-        output: The path of a temporary file for fio's results.
+        round_ms: The duration of a round in milliseconds. The mode ``fill`` ignores it.
+        output: The path of a temporary file for fio's results, which is deleted.
 
     Returns:
-        The record for metadata files: the mode and the size. For ``steady``, also the duration and the IOPS of the
-        rounds, and how much the IOPS varied.
+        The record for metadata files, with the keys ``mode`` and ``size_bytes``. The mode ``steady`` adds ``round_ms``,
+        ``rounds`` (the IOPS of each round), ``steady`` (whether the disk became steady), ``excursion`` and ``rise``
+        (range and rise of the last five rounds, divided by their mean).
 
     Raises:
         FioError: fio failed.

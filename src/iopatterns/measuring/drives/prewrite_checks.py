@@ -40,8 +40,8 @@ class Check:
     Attributes:
         name: The name of the check, such as ``mounts``.
         passed: Whether the check passed.
-        found: What was found, as text for the user.
-        remedy: What the user can do if the check failed.
+        found: What was found, as text for the user, such as "no part of it is mounted".
+        remedy: What the user can do if the check failed; empty if it passed.
     """
 
     name: str
@@ -66,9 +66,9 @@ class _RefusedError(Exception):
 class PrewriteChecks:
     """The checks that a disk must pass before it is measured.
 
-    A disk that is only read needs to pass fewer checks than one that is written. The first check resolves the path and
-    opens the device. All other checks and all properties refer to the device that was opened, even if the path leads to
-    another device later. The checks change nothing on the device. The caller must call `close`.
+    A disk that is only read needs to pass fewer checks than a disk that is written. The first check resolves the path
+    and opens the device. All other checks, methods and properties use the device that was opened, even if the path
+    leads to another device later. The checks change nothing on the device. The caller must call `close`.
     """
 
     def __init__(self, entry: BlockEntry) -> None:
@@ -76,8 +76,9 @@ class PrewriteChecks:
 
         Args:
             entry: The drive's entry in config/drives.yaml. Its keys are ``path`` and ``serial``, and optionally
-                ``model``, ``size``, ``destroy`` (the serial number again, as consent to writing) and ``expendable``
-                (types of signatures that may be overwritten; ``data`` for data without a signature).
+                ``model``, ``size``, ``destroy`` (the serial number again, as consent to writing) and ``expendable`` (a
+                list of what may be overwritten: types of signatures, such as ``ext4``, and ``data`` for data without a
+                signature).
         """
         self._entry = entry
         self._path = Path(entry["path"])
@@ -87,7 +88,7 @@ class PrewriteChecks:
         self._signature_types: set[str] = set()
 
     def close(self) -> None:
-        """Close the device, if it is open."""
+        """Close the device. Nothing happens if it is not open."""
         descriptors.close_descriptor(self._descriptor)
         self._descriptor = None
 
@@ -95,7 +96,7 @@ class PrewriteChecks:
     def descriptor(self) -> int:
         """The file descriptor of the device, open for reading.
 
-        It exists once the first check has passed.
+        It is available from the first passed check of `checks` until `close`.
         """
         assert self._descriptor is not None
         return self._descriptor
@@ -107,7 +108,7 @@ class PrewriteChecks:
 
     @property
     def node(self) -> Path:
-        """The kernel's node of the opened device, such as ``/dev/sda``.
+        """The path of the opened device's node, such as ``/dev/sda``.
 
         Raises DriveError if the device is gone, or if another device is at this path.
         """
@@ -129,7 +130,10 @@ class PrewriteChecks:
         return self._sysfs_folders()[0].name
 
     def opened_target(self) -> OpenedTarget:
-        """Return the resolved path, the device number and the size of the opened device."""
+        """Return the resolved path, the device number and the size of the opened device.
+
+        The keys are ``path``, ``number`` (text such as ``8:16``) and ``size_bytes`` (None if unknown).
+        """
         number = descriptors.device_number_text(self.number)
         size_bytes = machine.disk_facts(self.number)["size_bytes"]
         return {"path": self._resolved_path, "number": number, "size_bytes": size_bytes}
@@ -137,7 +141,8 @@ class PrewriteChecks:
     def verify(self) -> None:
         """Raise DriveError unless the disk that was checked is still connected.
 
-        Its kernel name, serial number and size are compared with those found by the checks.
+        The kernel's name, the serial number and the size of the disk are compared with those that the check of the
+        identity found. The check must therefore have been made.
         """
         now = machine.disk_facts(self.number)
         for key in ("device", "serial", "size_bytes"):
@@ -150,8 +155,20 @@ class PrewriteChecks:
     def checks(self, *, writing: bool) -> Iterator[Check]:
         """Make the checks in order, and yield the result of each.
 
-        The first check that fails is the last one made. If the disk is only read, two checks are made: that the path
-        leads to a block device, and that this device is the disk in the configuration.
+        The first check that fails is the last one made. Two checks are always made:
+
+        - ``block device``: the path leads to a block device, which is a disk and not a partition. The device is opened
+        - ``identity``: the serial number, and also model and size if configured, are those in the configuration
+
+        If the disk is to be written, further checks follow:
+
+        - ``writable``: this user may write to the disk, and the disk is not read-only
+        - ``root device``: the root file system is not on the disk
+        - ``mounts``, ``swap``, ``holders`` and ``exclusive use``: nothing else uses the disk or its partitions
+        - ``backing file``: nothing else uses the file or disk behind a loop device
+        - ``signatures`` and ``data``: the disk has no file system, partition table or other data, except those that the
+          user has declared expendable, and data that this package has written
+        - ``consent``: the configuration has the serial number a second time, as consent to losing all data
 
         Args:
             writing: Whether the disk is to be written, which requires all checks.
@@ -179,10 +196,10 @@ class PrewriteChecks:
     def claimed(self) -> Iterator[None]:
         """Open the device exclusively (O_EXCL, open(2)) while the context lasts.
 
-        Meanwhile, nothing can mount the device.
+        Meanwhile, nothing can mount the device or one of its partitions.
 
         Raises:
-            OSError: The device is in use (EBUSY).
+            OSError: The device is in use (EBUSY), or cannot be opened.
         """
         exclusive = descriptors.reopen(self.descriptor, os.O_RDONLY | os.O_EXCL)
         try:
@@ -383,8 +400,9 @@ class PrewriteChecks:
     def note_writing(self, *, done: bool) -> None:
         """Record on this host that this package writes to the disk.
 
-        Once writing has ended, later checks recognise the data on the disk as this package's own. If this process is
-        killed meanwhile, they do not.
+        Call this method with ``done=False`` before writing, and with ``done=True`` afterwards. Later checks then
+        recognise the data on the disk as written by this package. If this process is killed between the two calls,
+        later checks treat the data as somebody else's.
 
         Args:
             done: Whether writing has ended. If so, a sample of the data is read, and its SHA-256 is recorded.

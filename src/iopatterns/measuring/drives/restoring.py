@@ -21,15 +21,17 @@ from iopatterns.raw import tuning_steps
 def restored_on_exit(disk: Disk, owner: Owner) -> Iterator[Journal]:
     """Yield a journal for a disk; restore the settings recorded in it on exit.
 
-    A journal is a file with the original values of changed settings. Settings that an earlier, interrupted run left
-    changed are restored first.
+    A journal is a file with the original values of changed settings, such as the I/O scheduler. Settings that an
+    earlier, interrupted run left changed are restored first. On exit, settings are restored even after an error or a
+    stop signal.
 
     Args:
-        disk: The disk whose settings may be changed. If this user may open the disk, the caller must hold its lock.
+        disk: The disk whose settings may be changed. If this user may open the disk, the caller must hold the disk's
+            lock, see `locked`.
         owner: The drive that is measured, and the project folder. The journal names both.
 
     Yields:
-        The journal. Each setting must be recorded in it before the setting is changed.
+        The journal. Each setting must be recorded in the journal before the setting is changed.
 
     Raises:
         DriveError: Root left settings of the disk changed, and this user may not restore them.
@@ -62,24 +64,25 @@ def _restore_despite_stop_signal(own_journal: Journal) -> None:
 
 @contextlib.contextmanager
 def locked_disks(disks: Sequence[Disk], owner: Owner, *, exclusive: bool, subject: str) -> Iterator[Journal]:
-    """Lock the disks under a file; yield a journal for the settings of the first.
+    """Lock the disks under a file; yield a journal for the settings of the first disk.
 
     A journal is a file with the original values of changed settings. Settings that interrupted runs left changed on any
-    of the disks are restored first. On exit, the settings recorded in the journal are restored.
+    of the disks are restored first. On exit, the settings recorded in the journal are restored, and the locks are
+    released.
 
-    A disk that this user may not open is not locked. This user cannot change its settings either.
+    If another process holds a lock, a message is printed, and the lock is waited for. A disk that this user may not
+    open is not locked: this user cannot change its settings either.
 
     Args:
         disks: The disks, at least one.
         owner: The drive that is measured, and the project folder. The journal names both.
         exclusive: Whether the locks exclude all other measurements. Changing settings requires this. If false,
-            measurements that change no settings share the locks; the lock of a disk whose settings must be restored
-            first is exclusive nevertheless.
-        subject: What is to be measured, such as ``drive 'lab'``, for the message that is printed before waiting for a
-            lock.
+            measurements that change no settings share the locks. The lock of a disk whose settings must be restored
+            first is exclusive in any case.
+        subject: What is to be measured, such as ``the disk under drive 'lab'``, for the message.
 
     Yields:
-        The journal. Each setting must be recorded in it before the setting is changed.
+        The journal. Each setting must be recorded in the journal before the setting is changed.
 
     Raises:
         DriveError: A disk is gone, or root left its settings changed.
@@ -154,12 +157,12 @@ def _require_restored_by_root(disk: Disk) -> None:
 def restore_all_disks() -> tuple[list[str], list[str]]:
     """Restore all disk settings that interrupted runs left changed on this host.
 
-    Each such run left a journal: a file with the original values of the settings that it changed. A disk that is being
-    measured is skipped; the measurement restores its settings.
+    Each such run left a journal: a file with the original values of the settings that the run changed. A disk that is
+    being measured is skipped, because the measurement restores its settings.
 
     Returns:
-        Two lists of text: what was restored or skipped, and an error message for each journal whose settings could not
-        be restored.
+        Two lists of text. The first says what was restored or skipped. The second has an error message for each journal
+        whose settings could not be restored.
     """
     results: list[str] = []
     errors: list[str] = []
@@ -209,7 +212,8 @@ def _restore_journal(path: Path) -> list[str]:
 def settings_changed_since_tuning(device: str, steps: Sequence[tuning_steps.TuningStep]) -> list[str]:
     """Return a message for each setting that no longer has its value after tuning.
 
-    Settings that the disk did not report after tuning are skipped.
+    An example is "scheduler of sda was none after tuning and is kyber now". Settings that the disk did not report after
+    tuning are skipped. The list is empty if nothing has changed.
 
     Args:
         device: The kernel's name of the disk, such as ``sda``.

@@ -20,7 +20,7 @@ class Partition:
     """An entry of a partition table.
 
     Attributes:
-        number: The number of the partition.
+        number: The number of the partition; 0 if the partition table could not be read.
         start: The first sector, in sectors of 512 bytes.
         sectors: The length, in sectors of 512 bytes.
     """
@@ -33,10 +33,12 @@ class Partition:
 def find_signatures(descriptor: int) -> list[str]:
     """Return the types of all signatures on a device, such as ext4 or crypto_LUKS.
 
-    wipefs(8) finds them. If it fails, the list has one text that begins with ``unknown``.
+    A signature is a fixed sequence of bytes by which programs recognise the type of data, such as a file system or a
+    partition table. The program wipefs(8) finds the signatures. If wipefs fails or is not installed, the list has one
+    text that begins with ``unknown``. The list is empty if there are no signatures.
 
     Args:
-        descriptor: The open device.
+        descriptor: The file descriptor of the open device.
     """
     result = _run(["wipefs", "--no-act", "--json", descriptor_path(descriptor)], descriptor)
     if result.returncode:
@@ -47,12 +49,17 @@ def find_signatures(descriptor: int) -> list[str]:
 def find_partition_signatures(descriptor: int, known: Collection[tuple[int, int]]) -> Iterator[tuple[Partition, str]]:
     """Find the signatures in the partitions of a device; yield partition and type.
 
-    The partition table is read from the device, so that partitions are found that the kernel does not know. If the
-    signatures in a partition cannot be determined, the type is a text that begins with ``unknown``.
+    A signature is a fixed sequence of bytes by which programs recognise the type of data, such as ``ext4``. The
+    partition table is read from the device with partx(8), so that partitions that the kernel does not know are found
+    too. Nothing is yielded without a partition table.
+
+    If the signatures in a partition cannot be determined, the type is a text that begins with ``unknown``. If partx is
+    not installed, the only item is a partition with the number 0 and such a text.
 
     Args:
-        descriptor: The open device.
-        known: The partitions to skip, because the kernel has devices for them: start and length in sectors.
+        descriptor: The file descriptor of the open device.
+        known: The partitions to skip, because the kernel has devices for them. Each is a pair of start and length, in
+            sectors of 512 bytes.
     """
     argv = ["partx", "--raw", "--noheadings", "--output", "NR,START,SECTORS", descriptor_path(descriptor)]
     result = _run(argv, descriptor)

@@ -36,14 +36,15 @@ _BY_PROGRAM = "by a program"
 
 @dataclass(frozen=True)
 class StoragePath:
-    """One way from a file or device down to what stores its data.
+    """A chain of layers from a file or device down to what stores its data.
 
-    A device on several disks has several such ways.
+    A layer is a file system or a device. A device on several disks has several chains, one for each disk.
 
     Attributes:
-        layers: The file systems and devices, from top to bottom, such as ``ext4``, ``loop0``, ``tmpfs``.
+        layers: The names of the layers, from top to bottom, such as ``("ext4", "loop0", "tmpfs")``.
         stored: Where the data are stored if not on a disk, such as ``in memory``; empty for a disk.
-        page_cache_of: The name of a loop device that accesses its file through the page cache; empty without one.
+        page_cache_of: The name of a loop device in the chain that accesses its file through the page cache; empty if
+            there is none.
     """
 
     layers: tuple[str, ...]
@@ -51,18 +52,25 @@ class StoragePath:
     page_cache_of: str = ""
 
     def below(self, layer: str, page_cache_of: str = "") -> "StoragePath":
-        """Return the way that begins one layer higher."""
+        """Return this chain of layers with one more layer on top.
+
+        Args:
+            layer: The name of the new top layer, such as ``ext4`` or ``loop0``.
+            page_cache_of: The name of the new layer if it is a loop device that accesses its file through the page
+                cache. Empty keeps the value of this chain.
+        """
         return StoragePath((layer, *self.layers), self.stored, page_cache_of or self.page_cache_of)
 
 
 def storage_doubts(paths: Iterator[StoragePath]) -> list[str]:
     """Return what makes measurements doubtful because of where the data are stored.
 
-    Each doubt names all layers, such as "stored in memory: ext4 on loop0 on tmpfs". The list is empty if all data are
-    on disks, and bypass the page cache of a file below.
+    Each doubt names all layers between file and storage, such as "stored in memory: ext4 on loop0 on tmpfs". The list
+    is empty if all data are on disks, and no loop device accesses its file through the page cache.
 
     Args:
-        paths: All ways from the measured file or device down, from `paths_below_file` or `paths_below_device`.
+        paths: All chains of layers from the measured file or device down to what stores its data, from
+            `paths_below_file` or `paths_below_device`.
     """
     doubts = []
     for path in paths:
@@ -75,12 +83,15 @@ def storage_doubts(paths: Iterator[StoragePath]) -> list[str]:
 
 
 def paths_below_file(path: Path, overlays: frozenset[int] = frozenset()) -> Iterator[StoragePath]:
-    """Yield all ways from a file or folder down to what stores it.
+    """Yield all chains of layers from a file or folder down to what stores its data.
+
+    A layer is a file system or a device, such as in ``ext4`` on ``loop0`` on ``tmpfs``. There are several chains if the
+    file system is on several disks.
 
     Args:
-        path: The file or folder.
-        overlays: The mounts of the overlays above, by number. They end a circle, which a path of another mount
-            namespace may cause.
+        path: The file or folder, which must exist.
+        overlays: The kernel's numbers of the overlay mounts that were already followed; callers leave it empty. It
+            prevents an endless loop, which a path of another mount namespace may cause.
     """
     kind = machine.file_system_type(path) or "an unknown file system"
     if kind in _OVERLAYS:
@@ -104,7 +115,15 @@ def paths_below_file(path: Path, overlays: frozenset[int] = frozenset()) -> Iter
 
 
 def paths_below_device(number: int) -> Iterator[StoragePath]:
-    """Yield all ways from a block device down to what stores its data, by its device number."""
+    """Yield all chains of layers from a block device down to what stores its data.
+
+    A layer is a file system or a device, such as in ``dm-0`` on ``sda``. There are several chains if the device is on
+    several disks.
+
+    Args:
+        number: The device number (``st_rdev``). For an unknown device, the only chain has ``on an unknown device`` as
+            the place where the data are stored.
+    """
     folder = machine.sysfs_folder(number)
     if folder is None:
         yield StoragePath((f"{os.major(number)}:{os.minor(number)}",), _UNKNOWN)

@@ -31,13 +31,14 @@ _NOT_IN_MODEL = {
 
 
 class TwinDrive:
-    """A simulated drive (kind ``twin``).
+    """A simulated drive (kind ``twin``), on which fio runs in virtual time.
 
-    Every repetition starts from the state in the model file. The results are the same as with the command ``twin run``,
-    which metadata files record for users.
+    Every repetition starts from the state in the model file, which describes the drive. The results are the same as
+    with the command ``twin run``, which metadata files record for users.
 
-    Besides the raw files, measuring writes only below ``data/raw/.twins``. Each cell has a state folder there, which
-    stores the settings of the drive. Several cells of one drive can therefore be measured at once.
+    Besides the raw files, measuring writes only below ``data/raw/.twins``. Each cell (a drive, its settings and a
+    workload) has a state folder there, which stores the settings of the drive. Several cells of one drive can therefore
+    be measured at once.
     """
 
     def __init__(self, root: Path, specification: Specification) -> None:
@@ -59,9 +60,13 @@ class TwinDrive:
     def hold(self) -> Iterator[None]:
         """Hold the lock of the cell while the context lasts.
 
-        On exit, fio is ended and the state folder is deleted.
+        If another process holds the lock, a message is printed, and the lock is waited for. The lock protects against a
+        job that a cluster starts twice, after it has lost contact to the first host.
 
-        The lock protects against a job that a cluster starts twice, after it has lost contact to the first host.
+        On exit, the fio process is ended, and the state folder with the settings of the drive is deleted.
+
+        Raises:
+            OSError: The lock file cannot be created, or its file system has no locks.
         """
         with lock.locked_file(self._state.with_suffix(".lock"), subject=f"{self._label}: this cell"):
             try:
@@ -72,26 +77,34 @@ class TwinDrive:
                 shutil.rmtree(self._state, ignore_errors=True)
 
     def guard(self) -> None:
-        """Raise DriveError if the model changed since planning, or the drive is too small.
+        """Raise DriveError unless the simulated drive may be measured.
 
-        The drive is too small if it has fewer bytes than are to be measured.
+        The model file must be unchanged since the run was planned. The drive must have at least as many bytes as are to
+        be measured.
         """
         self.verify()
         require_capacity(self._label, self.model().size_bytes, self._drive["file_size_bytes"])
 
     def doubts(self) -> list[str]:
-        """Return an empty list: nothing on this machine changes the results of a simulated drive."""
+        """Return an empty list, because a simulated drive gives no cause for doubt.
+
+        Nothing on this machine changes the results of a simulated drive.
+        """
         return []
 
     @property
     def prefix(self) -> list[str]:
-        """The words before ``fio`` on the command line: ``twin run`` with its options."""
+        """The words before ``fio`` on the command line: ``twin run`` with its options.
+
+        An example is ``["twin", "run", "hard-disk", "--state", "data/raw/.twins/1a2b…", "--"]``.
+        """
         return [*self._command, *_set(self._cell_parameters), "--"]
 
     def verify(self) -> None:
         """Raise DriveError if the model has changed since the run was planned.
 
-        To be fast, the model is read again only if inode, size or times of its file have changed.
+        A missing model file raises the error, too. To be fast, the file is read again only if its inode, size or times
+        have changed.
         """
         try:
             state = os.stat(model_file_path(self._drive["model"]))
@@ -109,18 +122,19 @@ class TwinDrive:
     def tune(self, settings: Settings) -> list[TuningStep]:
         """Set the drive settings of a cell.
 
-        Bits of the SCSI caching mode page are set with sdparm, as on a real drive. Settings of the kernel, such as the
-        I/O scheduler, are parameters of the model.
+        Bits of the SCSI caching mode page, such as ``WCE``, are set with sdparm, as on a real drive. Settings of the
+        kernel, such as the I/O scheduler, are parameters of the model.
 
         Args:
-            settings: The wanted values, by name of the setting.
+            settings: The wanted values, by name of the setting, such as ``{"scheduler": "deadline", "WCE": 1}``.
 
         Returns:
-            For each setting, the values before and after, and whether the wanted value is in effect. A setting that
-            simulated drives lack is reported as not applicable.
+            For each setting, in the given order: the values before and after, and whether the wanted value is in
+            effect. A setting that simulated drives lack has the outcome ``not applicable``.
 
         Raises:
-            DriveError: The simulation failed, such as on a full file system. The drive itself has refused nothing.
+            DriveError: The model is not valid, or the simulation failed, such as on a full file system. The drive itself
+                has refused nothing.
         """
         steps = []
         for setting, wanted in settings.items():
@@ -144,11 +158,13 @@ class TwinDrive:
         return steps
 
     def run(self, argv: list[str], expected_s: float) -> fio.FioOutcome:
-        """Run fio on the simulated drive, without starting the program ``twin run``.
+        """Run fio on the simulated drive, with the same result as ``twin run``.
+
+        The program ``twin run`` itself is not started, because loading fio once for all repetitions is faster.
 
         Args:
-            argv: The command line. It begins with `prefix`.
-            expected_s: The expected duration in seconds.
+            argv: The words of the command line. They begin with `prefix`.
+            expected_s: The expected duration in seconds. fio that takes far longer is killed.
 
         Returns:
             When fio started and ended, and the drive's counters by name.
@@ -172,18 +188,24 @@ class TwinDrive:
     def replay(self, path: Path, replay: records.Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
         """Replay a phase of a block trace on a fresh simulated drive.
 
-        A block trace lists requests to a drive with their times. A phase is a named part of it.
+        A block trace lists requests to a drive with their times. A phase is a named part of a trace.
 
         Args:
-            path: The trace.
-            replay: The key ``replay`` of the cell's specification: the name of the phase, and the options.
+            path: The path of the trace, a Parquet file.
+            replay: The key ``replay`` of the cell's specification: the name of the phase, and the options of the
+                replay.
 
         Returns:
             Three values:
 
-            - the ``twin replay`` command line by which a user replays the trace
+            - the words of the command line ``twin replay`` by which a user replays the trace
             - the content of the raw file: a summary of the replay
             - the counters of the simulated drive, by name
+
+        Raises:
+            DriveError: The model is not valid.
+            ReplayError: The trace has changed since the run was planned, or lacks the phase.
+            TwinError: The trace is not valid.
         """
         from iopatterns.measuring import replays  # imports pandas
 
@@ -193,7 +215,8 @@ class TwinDrive:
     def changed_settings(self, steps: Sequence[TuningStep]) -> list[str]:
         """Return a message if the drive's settings have changed since `tune`.
 
-        The list is empty if they have not. The settings are in a file of the state folder.
+        The settings are in a file of the cell's state folder. If this file is unchanged, the list is empty. Otherwise,
+        the list has one message for all settings.
 
         Args:
             steps: The steps that `tune` returned.
@@ -210,12 +233,16 @@ class TwinDrive:
     def identify(self) -> records.DriveIdentity:
         """Return what metadata files store about the drive.
 
-        The result has:
+        A metadata file says how the result of a repetition was made. The content of the returned dictionary
+        (`records.DriveIdentity`) is:
 
         - the name of the drive in the configuration, and how much of it is measured
-        - the name and the digest of its model
+        - the name and the digest of its model file
         - the parameters of the model that the configuration changes, if any
         - the properties that the model declares, such as serial number and size
+
+        Raises:
+            DriveError: The model is not valid.
         """
         model = self.model()
         identity: records.DriveIdentity = {
@@ -238,6 +265,8 @@ class TwinDrive:
 
     def model(self) -> models.Model:
         """Return the drive's model with the parameters that the configuration changes.
+
+        A model describes a simulated drive by named parameters. Settings that `tune` changed are not included.
 
         Raises:
             DriveError: The model or a parameter is not valid.

@@ -20,9 +20,10 @@ _LOG_COARSENESS = 3
 def fio_command_line(
     specification: Specification, target: str, randseed: int, runtime_ms: int, output: str, *, iolog: str | None = None
 ) -> list[str]:
-    """Return fio's command line for one repetition of a cell.
+    """Return fio's command line for one repetition of a cell, as a list of words.
 
-    The options of the cell come first, then the options that every measurement needs:
+    A cell is one configuration: a drive, its settings and a workload. The options of the cell come first, then the
+    options that every measurement needs:
 
     - ``thread``: jobs are threads of one process. If this process ends, all jobs end
     - ``randrepeat=0`` with ``randseed``: the offsets follow from the seed, which differs between repetitions
@@ -31,12 +32,12 @@ def fio_command_line(
       least five, because fewer do not show whether the rate is steady. A cell may set another length
 
     Args:
-        specification: The specification of the cell.
-        target: The path of the drive.
+        specification: Everything that can change what is measured in the cell. Its key ``fio`` has the fio options.
+        target: The path of the drive, such as ``/proc/self/fd/100``.
         randseed: The seed of the repetition.
-        runtime_ms: How long fio runs.
+        runtime_ms: How long fio runs, in milliseconds.
         output: The path of fio's result file (json+ format).
-        iolog: The path of the I/O log that fio replays on the drive. None if fio replays no log.
+        iolog: The path of the I/O log (list of requests) that fio replays on the drive. None if fio replays no log.
     """
     options = specification["fio"]
     argv = ["fio", f"--name={options['rw']}", f"--filename={_escaped(target)}"]
@@ -71,6 +72,9 @@ def fio_command_line(
 def histogram_log(output: Path) -> Path:
     """Return the path of the latency log that fio writes beside a result file.
 
+    fio writes this log only if the cell has the option ``log_hist_msec``. For ``01.json``, its name is
+    ``01.json_clat_hist.log``.
+
     Args:
         output: The path of the result file.
     """
@@ -83,12 +87,13 @@ def _escaped(path: str) -> str:
 
 
 def only_reads(options: FioOptions) -> bool:
-    """Return whether a workload only reads.
+    """Return whether a workload only reads, according to its options.
 
-    If the workload replays an I/O log, the result follows from its options. The log itself is not read.
+    The option ``rw`` must be ``read`` or ``randread``. If the workload replays requests (option ``replay``), these must
+    not include writes, either. Log files are not read.
 
     Args:
-        options: The fio options of the workload.
+        options: The fio options of the workload, by name.
     """
     return options["rw"] in {"read", "randread"} and "write" not in options.get("replay", "")
 
@@ -96,7 +101,9 @@ def only_reads(options: FioOptions) -> bool:
 def buffers_writes(options: FioOptions) -> bool:
     """Return whether a workload writes through the page cache.
 
+    This is so if the workload writes, and its option ``direct`` is 0 or missing.
+
     Args:
-        options: The fio options of the workload.
+        options: The fio options of the workload, by name.
     """
     return not only_reads(options) and not options.get("direct")

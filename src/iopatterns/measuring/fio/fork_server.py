@@ -1,6 +1,6 @@
 """A fio process that stays loaded, and forks for each repetition.
 
-It is used for simulated drives only: fio starts more slowly than it runs there.
+The process is used for simulated drives only. With these, loading fio takes longer than running it.
 """
 
 import contextlib
@@ -27,10 +27,11 @@ _STATUS = struct.Struct("i")  # the wait status of wait(2)
 class FioForkServer:
     """A fio process that forks a child for each repetition on a simulated drive.
 
-    Loading fio and its libraries takes longer than a repetition in virtual time. The server loads them only once.
+    A repetition is one run of fio for a cell. Loading fio and its libraries takes longer than a repetition in virtual
+    time. The server loads them only once.
 
-    If a repetition fails, the server and its children are killed, and the next repetition starts a new server. If this
-    process dies, the kernel kills the server and its children.
+    If a repetition fails, the server and its children are killed. The next repetition then starts a new server. If this
+    process dies, the kernel kills the server and its children. The caller must call `close` at the end.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -50,15 +51,15 @@ class FioForkServer:
         """Run one repetition and wait for its end.
 
         Args:
-            argv: The command line, from `iopatterns.twin.running.command_on_drive`.
+            argv: The words of the command line, from `iopatterns.twin.running.command_on_drive`.
             expected_s: The expected duration in seconds. A repetition that takes far longer is killed.
             displayed: The command line by which a user gets the same result, for messages.
 
         Returns:
-            When the repetition started and ended.
+            When the repetition started and ended. The attributes `disturbed` and `counters` are None.
 
         Raises:
-            FioError: fio failed or hangs. The message contains its output.
+            FioError: fio failed or hangs. The message contains what fio printed.
         """
         started_s, clock = time.time(), time.monotonic()
         if self._process is None:
@@ -110,6 +111,6 @@ class FioForkServer:
         return process
 
     def close(self) -> None:
-        """Kill the server, and a repetition that is running."""
+        """Kill the server and any running repetition. Nothing happens if no server runs."""
         self._process = None
         self._resources.close()

@@ -10,11 +10,11 @@ from iopatterns.measuring.fio.process import run_fio
 def fill(descriptor: int, size_bytes: int) -> None:
     """Fill the start of an open file or block device with incompressible data.
 
-    The data is written once, sequentially, bypassing the page cache, and is flushed. A file must already have at least
-    the size that is written: fio would delete a shorter one.
+    The data are written once, sequentially, bypassing the page cache, and are flushed. A file must already have at
+    least `size_bytes` bytes, because fio would delete a shorter file.
 
     Args:
-        descriptor: The descriptor of the file or device.
+        descriptor: The file descriptor of the file or device.
         size_bytes: How many bytes to write.
 
     Raises:
@@ -28,9 +28,9 @@ def random_writes(descriptor: int, size_bytes: int, runtime_ms: int, randseed: i
     """Write 4 KiB blocks randomly at queue depth 32; return the IOPS.
 
     Args:
-        descriptor: The descriptor of the block device.
+        descriptor: The file descriptor of the block device.
         size_bytes: The size of the part that is written, from the start of the device.
-        runtime_ms: How long fio writes.
+        runtime_ms: How long fio writes, in milliseconds.
         randseed: The seed of the offsets and of the data.
         output: The path of fio's JSON file, which is deleted afterwards.
 

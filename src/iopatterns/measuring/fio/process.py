@@ -31,14 +31,15 @@ _LONGEST_WAIT_S = 1.0
 class FioError(IoPatternsError):
     """The error raised if fio failed, or if its result is not a valid measurement.
 
-    If fio printed anything, the message contains it.
+    The message contains what fio printed, if anything.
     """
 
 
 class DisturbedError(FioError):
     """The error raised if a measurement was disturbed, although fio succeeded.
 
-    The result does not describe the drive, for example because the machine was suspended. Another attempt may succeed.
+    The result does not describe the drive. For example, the machine was suspended during the measurement. Another
+    attempt may succeed.
     """
 
 
@@ -49,9 +50,9 @@ class FioOutcome:
     Attributes:
         started_s: The time of the start, in seconds since the epoch.
         ended_s: The time of the end, in seconds since the epoch.
-        wall_s: The duration in seconds, by a clock that is never set.
-        disturbed: What disturbed fio, such as "was stopped by a signal for a while". A message puts the word "fio"
-            before this text. None if nothing disturbed fio.
+        wall_s: The duration in seconds, by the monotonic clock, which is never set.
+        disturbed: What disturbed fio, as the rest of a sentence that begins with "fio", such as "was stopped by a
+            signal for a while". None if nothing disturbed fio.
         counters: The counters of a simulated drive at the end, by name. None for a real drive.
     """
 
@@ -64,6 +65,8 @@ class FioOutcome:
 
 def version() -> str:
     """Return the output of ``fio --version``, such as ``fio-3.33``.
+
+    The output is cached until the program file of fio changes.
 
     Raises:
         FioError: fio is not installed, or does not start.
@@ -98,21 +101,22 @@ def run_fio(
 ) -> FioOutcome:
     """Run fio on a real drive, in its own process group, and wait for its end.
 
-    A stop signal or an error kills the process group at once. If this process is killed, the kernel kills fio. fio gets
-    the environment variables of `minimal_environment` only.
+    A stop signal (such as SIGINT) or an error kills the process group at once. If this process is killed, the kernel
+    kills fio. fio gets the environment variables of `minimal_environment` only.
 
     Args:
-        argv: The command line.
+        argv: The words of the command line.
         expected_s: The expected duration in seconds. fio that takes far longer is killed.
         descriptors: The file descriptors that fio inherits.
-        written: The descriptor of the drive if fio writes to it through the page cache, opened before. The writes are
-            then flushed when fio has ended. None for all other workloads.
+        written: The descriptor of the drive, if fio writes to the drive through the page cache. This function then
+            flushes the writes when fio has ended. The descriptor must have been opened before the call. None for all
+            other workloads.
 
     Returns:
         When fio started and ended, and what disturbed it.
 
     Raises:
-        FioError: fio failed or hangs, or its buffered writes were lost. The message contains fio's output.
+        FioError: fio failed or hangs, or its buffered writes were lost. The message contains what fio printed.
     """
     started_s, clock, suspended_s = time.time(), time.monotonic(), _suspended_s()
     # stop signals are received in `_wait` alone, so that none interrupts starting or killing fio
@@ -157,19 +161,19 @@ def spawned(
     environment: Mapping[str, str],
     descriptors: Collection[int],
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program and yield its process; kill it and its process group on exit.
+    """Yield the process of a new program; kill the process on exit if it still runs.
 
-    If this process dies, the kernel kills the program.
+    The process has its own process group, which is killed with it. If this process dies, the kernel kills the program.
 
     Args:
-        argv: The command line.
+        argv: The words of the command line.
         output: The file that receives stdout and stderr.
         mask: The signals that are blocked in the program, from `child_signals_blocked`.
         environment: The environment variables.
         descriptors: The file descriptors that the program inherits.
 
     Raises:
-        FioError: The program cannot be started.
+        FioError: The program is not installed.
     """
     process: subprocess.Popen[bytes] | None = None
     try:
@@ -222,7 +226,10 @@ def _preexec(parent: int, mask: set[int | signal.Signals]) -> None:
 def die_with_parent(signal_number: int) -> None:
     """Have the kernel send a signal to this process when its parent thread ends.
 
-    See PR_SET_PDEATHSIG in prctl(2).
+    See PR_SET_PDEATHSIG in prctl(2). The parent thread is the thread that started this process.
+
+    Args:
+        signal_number: The number of the signal, such as ``signal.SIGKILL``.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number)
 
@@ -231,11 +238,12 @@ def die_with_parent(signal_number: int) -> None:
 def child_signals_blocked() -> Iterator[set[int | signal.Signals]]:
     """Block SIGCHLD and SIGCONT in this process while the context lasts.
 
-    Code that waits for a child can then receive the two signals with sigtimedwait(2). Meanwhile, SIGCHLD has its
-    default action. If the signal were ignored, the kernel would discard the exit status of the child.
+    Code within the context that waits for a child process can then receive the two signals with sigtimedwait(2). Within
+    the context, SIGCHLD has its default action: if the signal were ignored, the kernel would discard the exit status of
+    the child.
 
     Yields:
-        The signals that were blocked before. A child should be started with only these blocked.
+        The signals that were blocked before. A child should be started with only these signals blocked.
     """
     action = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _CHILD_SIGNALS)
@@ -302,14 +310,17 @@ def _wait(process: subprocess.Popen[bytes], timeout: float) -> tuple[int, str | 
 def timeout_as_error(argv: list[str], expected_s: float) -> Iterator[float]:
     """Yield a timeout for fio; convert TimeoutError within the context to FioError.
 
-    The timeout is far longer than the expected duration: fio that exceeds it is considered to hang.
+    The timeout is ten times the expected duration plus 120 s. fio that exceeds it is considered to hang.
 
     Args:
-        argv: The command line, for the message.
+        argv: The words of the command line, for the message.
         expected_s: The expected duration in seconds.
 
     Yields:
         The timeout in seconds.
+
+    Raises:
+        FioError: The code within the context raised TimeoutError.
     """
     clock = time.monotonic()
     try:
@@ -322,12 +333,12 @@ def timeout_as_error(argv: list[str], expected_s: float) -> Iterator[float]:
 
 
 def require_success(status: int, output: IO[bytes], argv: list[str]) -> None:
-    """Raise FioError unless fio succeeded.
+    """Raise FioError unless fio succeeded, which is exit status 0.
 
     Args:
-        status: The exit status of fio; minus the number of the signal if a signal killed it.
-        output: The file with what fio printed, for the message.
-        argv: The command line, for the message.
+        status: The exit status of fio; minus the number of the signal if a signal killed fio.
+        output: The open file with what fio printed, for the message.
+        argv: The words of the command line, for the message.
     """
     if status:
         output.seek(0)

@@ -36,21 +36,26 @@ def check_result(
     - one document without errors
     - the expected number of jobs
     - reads if the workload reads, and writes if it writes
-    - a runtime that is near the requested one
+    - a runtime that is at least 90 % of the requested runtime
 
     There are two exceptions:
 
-    - A replay of an I/O log may lack reads or writes, and may end early once all its requests are done.
+    - A replay of a log may lack reads or writes, and may end early once all its requests are done.
     - A mixed workload may lack reads or writes, if it made so few requests that chance explains the lack.
+
+    On a real drive, the runtime must not be far longer than requested, either.
 
     Args:
         output: The path of fio's result file (json+ format).
-        specification: The specification of the cell.
-        requests: The number of requests in the replayed log; None without a log.
+        specification: Everything that can change what is measured in the cell that the repetition belongs to.
+        requests: The number of requests in the replayed log; None if fio replayed no log.
         outcome: When the fio process ran, and what disturbed it. None for a simulated drive, which nothing can disturb.
 
+    Returns:
+        The number of bytes that all jobs read and wrote together.
+
     Raises:
-        DisturbedError: On a real drive, fio was disturbed, or ran too short or too long.
+        DisturbedError: On a real drive, fio was disturbed, or ran too short or too long. Another attempt may succeed.
         FioError: The result is not valid.
     """
     if outcome is not None and outcome.disturbed:

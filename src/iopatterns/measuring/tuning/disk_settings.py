@@ -31,22 +31,25 @@ RecordSetting = Callable[[str, int | str], None]
 
 
 def set_on_disk(device: Path, setting: str, wanted: int, note: RecordSetting | None = None) -> TuningStep:
-    """Set a setting of a disk until the disk's next power cycle.
+    """Set a setting of a disk until the disk's next power cycle, and verify it.
 
-    - ``WCE`` (write cache enable) is the write cache of the disk. After a change, the kernel's view of the write cache
-      is updated.
-    - ``look_ahead`` exists on SATA disks only.
+    The setting is one of `DISK_SETTINGS`:
+
+    - ``RCD``, ``WCE``, ``FSW`` and ``DRA`` are bits of the caching mode page, a block of settings in the disk. ``WCE``
+      (write cache enable) is the write cache of the disk. After a change of it, the kernel's view of the write cache is
+      updated. NVMe disks have only ``WCE``.
+    - ``look_ahead`` (read look-ahead) exists on SATA disks only.
 
     Args:
-        device: The node of the disk, such as ``/dev/sda``.
-        setting: One of `DISK_SETTINGS`.
+        device: The path of the disk's node, such as ``/dev/sda``.
+        setting: The name of the setting.
         wanted: The value to set, 0 or 1.
         note: Function that is called before the change, once for each setting that the change affects. Its arguments
-            are the name and the old value of the setting.
+            are the name and the old value of the setting. None to call nothing.
 
     Returns:
-        The values before and after, and whether the wanted value is in effect. A setting that the disk lacks is
-        reported as not applicable.
+        The values before and after, and whether the wanted value is in effect. A setting that the disk lacks has the
+        outcome ``not applicable``.
     """
     access = _access(device, setting)
     if isinstance(access, str):
@@ -59,15 +62,15 @@ def set_on_disk(device: Path, setting: str, wanted: int, note: RecordSetting | N
 def current_value(device: Path, setting: str) -> int | str | None:
     """Return the present value of a setting of a disk.
 
-    The setting may be one of the disk itself, such as ``WCE``, or one of the disk's queue in the kernel, such as
-    ``scheduler``.
+    The disk itself stores some settings, such as ``WCE`` (write cache enable). The kernel stores others for the disk's
+    request queue, such as ``scheduler``.
 
     Args:
-        device: The node of the disk, such as ``/dev/sda``.
+        device: The path of the disk's node, such as ``/dev/sda``.
         setting: The name of the setting.
 
     Returns:
-        The value. None if the disk has no such setting.
+        The value, such as 1 or ``mq-deadline``. None if the disk has no such setting.
     """
     if setting in queue_settings.QUEUE_SETTINGS:
         return _queue_value(device, setting)
@@ -78,12 +81,12 @@ def current_value(device: Path, setting: str) -> int | str | None:
 def manual_command(device: Path, setting: str, value: int) -> str:
     """Return the command by which a user sets a setting of a disk.
 
-    If there is no such command, return the reason instead.
+    An example is ``sdparm --set=WCE=1 /dev/sda``. If there is no such command, return the reason as text instead.
 
     Args:
-        device: The node of the disk, such as ``/dev/sda``.
-        setting: One of `DISK_SETTINGS`.
-        value: The value to set.
+        device: The path of the disk's node, such as ``/dev/sda``.
+        setting: One of `DISK_SETTINGS`, such as ``WCE``.
+        value: The value to set, 0 or 1.
     """
     access = _access(device, setting)
     return access if isinstance(access, str) else shlex.join(access.order(value))
@@ -110,8 +113,11 @@ def read_write_cache(disk: str) -> WriteCache:
 def write_caches_disagree(seen: WriteCache) -> bool:
     """Return whether disk and kernel disagree on whether the write cache is on.
 
-    If they do, the kernel omits flushes that the disk needs, or sends flushes that have no effect. The result is False
-    if one of the states is unknown.
+    If they disagree, the kernel omits flushes that the disk needs, or sends flushes that have no effect. The result is
+    False if the state in the disk or in the kernel is unknown.
+
+    Args:
+        seen: The state according to disk and kernel, from `read_write_cache`.
     """
     return None not in seen.values() and seen["kernel"] != (_BACK if seen["drive"] else _THROUGH)
 
@@ -227,7 +233,10 @@ def _set_write_cache(
 def align_kernel_write_cache(device: Path) -> None:
     """Update the kernel's view of a disk's write cache to what the disk reports.
 
-    Nothing happens if they agree, or if either is unknown.
+    Nothing happens if disk and kernel agree, or if the state in one of them is unknown. Errors are ignored.
+
+    Args:
+        device: The path of the disk's node, such as ``/dev/sda``.
     """
     seen = read_write_cache(device.name)
     if write_caches_disagree(seen):

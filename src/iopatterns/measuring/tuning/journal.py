@@ -29,9 +29,10 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class RestoreError(IoPatternsError):
-    """The error raised if a setting of a disk could not be restored.
+    """The error raised if settings of a disk cannot be restored.
 
-    The message names the setting, and says how to restore it manually.
+    It is also raised for a journal (the file with the original values) that is not valid, and before a change that
+    could not be undone. The message names the setting or the journal, and says what is wrong.
     """
 
 
@@ -47,7 +48,7 @@ class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             one after the other.
         serial: The serial number; for a loop device, the path of the file behind it.
         model: The model name.
-        size_bytes: The size.
+        size_bytes: The size of the disk.
     """
 
     device: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9!_-]{1,64}\Z")]
@@ -76,9 +77,10 @@ class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def file_name(self) -> str:
         """Return the file name of the disk's journal.
 
-        The journal is the file with the original values of changed settings. Its name has three parts: the end of the
-        serial number, a digest of the serial number, and the kernel's name of the disk. If the disk has no serial
-        number, the first part is from the model, and the digest is of the model and the kernel's name.
+        The journal is the file with the original values of changed settings. An example of its name is
+        ``S3Z8NB0K-5d41402abc4b.sda.json``. The three parts are the end of the serial number, a digest of the serial
+        number, and the kernel's name of the disk. If the disk has no serial number, the first part is the end of the
+        model name, and the digest is of the model name and the kernel's name.
         """
         readable = re.sub(r"[^A-Za-z0-9]+", "-", self.serial or self.model or "disk")[-24:].strip("-")
         return f"{readable}-{self._digest}.{self.device}.json"
@@ -86,14 +88,16 @@ class Disk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def file_pattern(self) -> str:
         """Return a glob pattern for the file names of the disk's journals.
 
-        A disk may have several journals, because the kernel may have named it ``sda`` and later ``sdb``. The pattern
-        matches all of them. For a disk without a serial number, only the journal under its present name is matched.
+        A journal is a file with the original values of changed settings. A disk may have several journals, because the
+        kernel may have named the disk ``sda`` and later ``sdb``. The pattern matches all of them, such as
+        ``*-5d41402abc4b.*.json``. For a disk without a serial number, only the journal under its present name is
+        matched.
         """
         return f"*-{self._digest}.*.json"
 
 
 def connected_disk(device: str) -> Disk | None:
-    """Return the connected disk that has a kernel's name; None if there is none.
+    """Return the connected disk that has a given kernel name; None if there is none.
 
     Args:
         device: The kernel's name, such as ``sda``.
@@ -115,8 +119,8 @@ class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The drive and the project folder for which settings of a disk are changed.
 
     Attributes:
-        drive: The name of the drive in the configuration.
-        checkout: The path of the project folder.
+        drive: The name of the drive in config/drives.yaml.
+        checkout: The absolute path of the project folder.
     """
 
     drive: _Text
@@ -128,7 +132,7 @@ class ChangedSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         setting: The name of the setting, such as ``scheduler``.
-        value: The original value.
+        value: The original value, such as ``mq-deadline``.
     """
 
     setting: str
@@ -140,11 +144,12 @@ class JournalEntry(
 ):
     """The content of a journal: which settings of a disk are changed, and for whom.
 
-    In the file, the attribute `owner` has the key ``by``, and `changed` has the key ``settings``.
+    A journal is a JSON file from which the original values are restored. In the file, the attribute `owner` has the key
+    ``by``, and `changed` has the key ``settings``.
 
     Attributes:
         disk: The disk.
-        boot: The kernel's ID of the boot in which the settings were changed.
+        boot: The kernel's ID of the boot (time between two restarts) in which the settings were changed.
         owner: The drive and the project folder for which the settings were changed.
         process: The ID of the process that changed the settings.
         changed: The settings with their original values, in the order in which they were changed.
@@ -158,7 +163,7 @@ class JournalEntry(
 
     @property
     def settings(self) -> dict[str, SettingValue]:
-        """The original values, by name of the setting."""
+        """The original values, by name of the setting, such as ``{"scheduler": "none"}``."""
         return {each.setting: each.value for each in self.changed}
 
 
@@ -166,7 +171,7 @@ class Journal:
     """The file that records the original values of changed settings of one disk.
 
     If a run is interrupted, a later run restores the settings from this file. The file exists only while settings are
-    changed. The caller must hold the lock of the disk.
+    changed: the first `record` creates it, and `restore` deletes it. The caller must hold the lock of the disk.
 
     Attributes:
         path: The path of the file.
@@ -179,15 +184,15 @@ class Journal:
     def record(self, setting: str, value: SettingValue) -> None:
         """Record the original value of a setting; call this before changing the setting.
 
-        The record is on the disk when the method returns. If a setting is recorded again, nothing happens, because only
-        its first value is the user's.
+        The record is on stable storage when the method returns. If a setting is recorded again, nothing happens,
+        because only the first recorded value is the original value.
 
         Args:
-            setting: The name of the setting.
-            value: The present value.
+            setting: The name of the setting, such as ``scheduler``.
+            value: The present value, before the change.
 
         Raises:
-            RestoreError: The value is not valid, so that it could not be restored.
+            RestoreError: The setting is unknown, or the value is not valid, so that it could not be restored.
             StateError: The journal cannot be written.
         """
         if setting in self._entry.settings:
@@ -204,7 +209,8 @@ class Journal:
         """Restore all recorded settings of the disk, then delete the file.
 
         Returns:
-            A line for each setting that says what was done.
+            A line for each setting that says what was done, such as "restored scheduler of /dev/sda: none". The list is
+            empty if no setting was recorded.
 
         Raises:
             RestoreError: The disk is not found, or a setting could not be restored. The file is kept.
@@ -219,8 +225,10 @@ class Journal:
 def journal_paths(disk: Disk | None = None) -> list[Path]:
     """Return the paths of the journals of this user and of root on this host.
 
+    A journal is a file with the original values of changed disk settings. It exists until the settings are restored.
+
     Args:
-        disk: Only journals of this disk are returned. None returns those of all disks.
+        disk: Only journals of this disk are returned. With None, journals of all disks are returned.
 
     Raises:
         RestoreError: A folder of journals cannot be listed.
@@ -240,9 +248,15 @@ def journal_paths(disk: Disk | None = None) -> list[Path]:
 def has_unrestored_settings(drive: str, checkout: Path) -> bool:
     """Return whether an earlier measurement of a drive has left settings changed.
 
+    This is so if a journal, a file with original values of changed settings, names the drive and the project folder.
+    Journals that are not valid are ignored.
+
     Args:
-        drive: The name of the drive in the configuration.
+        drive: The name of the drive in config/drives.yaml.
         checkout: The project folder. Measurements from other project folders do not count.
+
+    Raises:
+        RestoreError: A folder of journals cannot be listed.
     """
     owner = Owner(drive, str(checkout.resolve()))
     for path in journal_paths():
@@ -256,7 +270,10 @@ def has_unrestored_settings(drive: str, checkout: Path) -> bool:
 def is_reserved_for_root(path: Path) -> bool:
     """Return whether a journal belongs to root and this user is not root.
 
-    If so, this user may not restore the settings in the journal.
+    If so, this user may not restore the settings in the journal. The result is False if the file does not exist.
+
+    Args:
+        path: The path of the journal.
     """
     with contextlib.suppress(OSError):
         return os.geteuid() != 0 and path.stat(follow_symlinks=False).st_uid == 0
@@ -269,10 +286,14 @@ def is_reserved_for_root(path: Path) -> bool:
 def read_journal(path: Path) -> JournalEntry | None:
     """Return the content of a journal; None if the file does not exist.
 
-    The content is checked strictly, so that restoring it can only set valid values of known settings.
+    A journal is a file with the original values of changed disk settings. The content is checked strictly, so that
+    restoring it can only set valid values of known settings.
+
+    Args:
+        path: The path of the journal.
 
     Raises:
-        RestoreError: The journal is not valid, or cannot be trusted because another user can write to it.
+        RestoreError: The journal is not valid, or is not trusted because another user could have changed it.
     """
     if _FILE_NAME.fullmatch(path.name) is None:
         raise _malformed(path, "its name is not that of a journal")
@@ -322,11 +343,11 @@ def _malformed(path: Path, reason: str) -> RestoreError:
 def find_disk(path: Path, entry: JournalEntry) -> Disk:
     """Return the disk that a journal describes, under its present name.
 
-    A disk is recognised by serial number, model and size. A disk without a serial number is recognised only until the
-    machine restarts, and only if all its properties are unchanged.
+    The kernel may have given the disk another name since. A disk is recognised by serial number, model and size. A disk
+    without a serial number is recognised only until the machine restarts, and only if all its properties are unchanged.
 
     Args:
-        path: The path of the journal, for the message.
+        path: The path of the journal, for the error message.
         entry: The content of the journal.
 
     Raises:
@@ -366,9 +387,12 @@ def is_undone_by_reboot(entry: JournalEntry) -> bool:
     The result is True if both conditions hold:
 
     - the machine has restarted since the settings were changed
-    - all settings in the journal are settings of the disk's queue in the kernel
+    - all settings in the journal are settings of the disk's request queue in the kernel, such as ``scheduler``
 
-    Settings that the disk itself stores may survive a restart.
+    Settings that the disk itself stores, such as ``WCE``, may survive a restart.
+
+    Args:
+        entry: The content of the journal.
     """
     return entry.boot != _boot_id() and not set(entry.settings) & set(disk_settings.DISK_SETTINGS)
 
@@ -376,24 +400,26 @@ def is_undone_by_reboot(entry: JournalEntry) -> bool:
 def restore_entry(path: Path, entry: JournalEntry, disk: Disk) -> list[str]:
     """Restore the settings in a journal on a locked disk, then delete the journal.
 
+    A journal is a file with the original values of changed settings.
+
     - Settings are restored in the order in which they were changed, because some affect others. For example, a new
       scheduler resets the number of requests.
-    - Settings that the disk itself stores are always restored.
-    - Settings of the disk's queue in the kernel are not restored if the machine has restarted, or if the disk has
-      another name now. In these cases, the kernel has already set up the queue again.
+    - Settings that the disk itself stores, such as ``WCE``, are always restored.
+    - Settings of the disk's request queue in the kernel, such as ``scheduler``, are not restored if the machine has
+      restarted, or if the disk has another name now. In these cases, the kernel has already set up the queue again.
 
-    Stop signals are blocked meanwhile.
+    Stop signals, such as SIGINT, are blocked meanwhile.
 
     Args:
         path: The path of the journal.
         entry: The content of the journal.
-        disk: The disk, under its present name.
+        disk: The disk under its present name, from `find_disk`. The caller must hold its lock.
 
     Returns:
-        A line for each setting that says what was done.
+        A line for each setting that says what was done, such as "restored scheduler of /dev/sda: none".
 
     Raises:
-        RestoreError: A setting could not be restored. All others were, and the journal is kept.
+        RestoreError: A setting could not be restored. All other settings were restored, and the journal is kept.
     """
     is_queue_reset = entry.boot != _boot_id() or disk.device != entry.disk.device
     lines, problems = [], []

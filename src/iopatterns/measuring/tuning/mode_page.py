@@ -1,6 +1,6 @@
 """Bits of the SCSI caching mode page, read and set with sdparm.
 
-The mode page is a block of settings in a disk, such as WCE (write cache enable).
+The caching mode page is a block of settings in a disk, such as WCE (write cache enable).
 """
 
 import re
@@ -17,14 +17,16 @@ _UNIT_ATTENTION = 6  # exit status of sdparm; a drive reports it once after a ch
 
 
 def sdparm_access(prefix: Sequence[str], target: str, setting: str) -> sg_commands.SettingAccess:
-    """Return the commands by which sdparm reads and sets a bit of the mode page.
+    """Return the commands by which sdparm reads and sets a caching mode page bit.
 
-    The bit keeps its value until the next power cycle of the drive.
+    The caching mode page is a block of settings in a SCSI or SATA disk. A bit that sdparm has set keeps its value until
+    the next power cycle of the drive.
 
     Args:
         prefix: The words before ``sdparm`` on the command line, such as those of ``twin run`` for a simulated drive.
-        target: The path of the drive.
-        setting: One of `MODE_PAGE_BITS`, such as ``WCE``.
+            Empty for a real drive.
+        target: The path of the drive, such as ``/dev/sda``.
+        setting: One of `MODE_PAGE_BITS`, such as ``WCE`` (write cache enable).
     """
     return sg_commands.SettingAccess(
         program="sdparm",

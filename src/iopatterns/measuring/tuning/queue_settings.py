@@ -25,16 +25,16 @@ def attribute_path(disk: str, setting: str) -> Path:
 
     Args:
         disk: The kernel's name of the disk, such as ``sda``.
-        setting: The name of the setting.
+        setting: The name of a setting of the disk's request queue, such as ``scheduler``.
     """
     return Path("/sys/block") / disk / "queue" / setting
 
 
 def expected_form(setting: str, value: object) -> str:
-    """Check whether a value is valid for a setting.
+    """Return an empty text if a value is valid for a setting, else the valid form.
 
     Args:
-        setting: One of `QUEUE_SETTINGS`.
+        setting: One of `QUEUE_SETTINGS`, such as ``nr_requests``.
         value: The value to check.
 
     Returns:
@@ -52,19 +52,20 @@ def expected_form(setting: str, value: object) -> str:
 
 
 def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[str, int | str], None]) -> TuningStep:
-    """Set a setting of a disk's queue.
+    """Set a setting of a disk's request queue in the kernel, and verify it.
 
-    If the wanted I/O scheduler no longer exists in the kernel, its successor is set, such as ``bfq`` for ``cfq``.
+    If the wanted I/O scheduler no longer exists in the kernel, its successor is set, such as ``bfq`` for ``cfq``. If
+    the kernel does not accept the value, no error is raised: the result has the outcome and the reason.
 
     Args:
         disk: The kernel's name of the disk, such as ``sda``.
-        setting: One of `QUEUE_SETTINGS`.
+        setting: One of `QUEUE_SETTINGS`, such as ``scheduler``.
         wanted: The value to set.
         note: Function that is called before the change, once for each setting that the change affects. Its arguments
-            are the name and the old value of the setting.
+            are the name and the old value of the setting. A change of the scheduler also affects ``nr_requests``.
 
     Returns:
-        The values before and after, whether the wanted value is in effect, and the reason.
+        The values before and after, whether the wanted value is in effect (the outcome), and the reason in words.
     """
     attribute = attribute_path(disk, setting)
     before = attribute_value(attribute)
@@ -102,15 +103,15 @@ def set_attribute(disk: str, setting: str, wanted: int | str, note: Callable[[st
 
 
 def restore_attribute(disk: str, setting: str, value: int | str) -> str:
-    """Set a setting of a disk's queue to an earlier value, and verify it.
+    """Set a setting of a disk's request queue to an earlier value, and verify it.
 
     Args:
         disk: The kernel's name of the disk, such as ``sda``.
-        setting: One of `QUEUE_SETTINGS`.
+        setting: One of `QUEUE_SETTINGS`, such as ``scheduler``.
         value: The earlier value.
 
     Returns:
-        An empty text, or the reason why the setting could not be restored.
+        An empty text if the setting has the earlier value. Otherwise, the reason why it could not be restored.
 
     Raises:
         OSError: The attribute cannot be read or written.
@@ -138,7 +139,10 @@ def attribute_value(path: Path) -> int | str | None:
     """Return the value in a sysfs file; None if the disk has no such attribute.
 
     A decimal number is returned as int. If the file lists several words, such as ``none [mq-deadline] kyber``, the
-    value is the word in brackets.
+    value is the word in brackets, without the brackets.
+
+    Args:
+        path: The path of the file, such as /sys/block/sda/queue/scheduler.
 
     Raises:
         OSError: The value cannot be read. It may be one that must be restored.

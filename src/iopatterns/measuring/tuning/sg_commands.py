@@ -20,12 +20,13 @@ class SettingAccess:
     """How a program, such as sdparm, reads and sets one setting of one drive.
 
     Attributes:
-        program: The name of the program.
-        find: Function that reads the setting. Its argument is a function that runs a command. It returns the value, and
-            whether the setting is changeable (None if unknown). It returns None if the drive has no such setting.
-        order: Function that returns the command line that sets a given value.
-        rejected: Function that returns whether the drive refused to set the value, given the result of the command. By
-            default, any exit status other than 0 means this.
+        program: The name of the program, such as ``sdparm``.
+        find: Function that reads the setting. Its argument is a function that runs a command line and returns the
+            result. `find` returns a pair: the value, and whether the setting is changeable (None if unknown). It
+            returns None if the drive has no such setting.
+        order: Function that returns the command line that sets the value which is its argument.
+        rejected: Function that returns whether the drive refused to set the value. Its argument is the result of the
+            command. By default, any exit status other than 0 is a refusal.
         again_after: The exit statuses after which a command is repeated once.
     """
 
@@ -41,17 +42,19 @@ def set_value(
 ) -> TuningStep:
     """Set a setting of a drive, and verify it by reading it back.
 
-    Nothing is set if the drive already has the value, or declares the setting as not changeable.
+    Nothing is set if the drive already has the value, or declares the setting as not changeable. If the drive does not
+    accept the value, no error is raised: the result has the outcome and the reason.
 
     Args:
         access: How to read and set the setting.
-        setting: The name of the setting.
+        setting: The name of the setting, such as ``WCE``.
         wanted: The value to set.
-        note: Function that is called before the value is changed, with the name and the old value of the setting.
+        note: Function that is called before the value is changed, with the name and the old value of the setting. None
+            to call nothing.
 
     Returns:
-        The values before and after, whether the wanted value is in effect, the reason in words, and the commands that
-        were run.
+        The values before and after, whether the wanted value is in effect (the outcome), the reason in words, and the
+        commands that were run.
     """
     exchange: list[CommandResult] = []
     ask = _command_runner(access, exchange)
@@ -87,7 +90,11 @@ def set_value(
 
 
 def read_value(access: SettingAccess) -> int | None:
-    """Return the current value of a setting; None if the drive has no such setting."""
+    """Return the current value of a setting; None if the drive has no such setting.
+
+    Args:
+        access: How to read the setting.
+    """
     found = access.find(_command_runner(access, []))
     return None if found is None else found[0]
 
@@ -116,7 +123,12 @@ def run_command(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> Comman
     """Run a command; return its exit status and its output.
 
     No exception is raised if the program is not installed (exit status 127) or exceeds the timeout (exit status 124).
-    What is wrong is in ``stderr`` then.
+    In both cases, ``stderr`` has the reason. Whitespace at the ends of the output is removed. The environment is that
+    of `minimal_environment`.
+
+    Args:
+        command: The words of the command line.
+        timeout_s: The timeout in seconds.
     """
     try:
         done = subprocess.run(
@@ -141,7 +153,11 @@ def run_command(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> Comman
 def last_output_line(result: CommandResult) -> str:
     """Return the last line that a command printed, for a message.
 
-    It is the last line of stderr, otherwise of stdout. If the command printed nothing, the text is its exit status.
+    The line is from stderr, or from stdout if stderr is empty. If the command printed nothing, return a text such as
+    ``exit status 5``.
+
+    Args:
+        result: The result of the command, from `run_command`.
     """
     lines = (result["stderr"] or result["stdout"]).splitlines()
     return lines[-1].strip() if lines else f"exit status {result['exit_status']}"
