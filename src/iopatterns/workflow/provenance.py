@@ -1,9 +1,9 @@
-"""Records of how results were made: checksums of the inputs and outputs of each rule.
+"""Records of how results were made: checksums of the files that each rule used.
 
 A rule is a step of the Snakemake workflow. Each rule that makes results writes a record,
-``results/provenance/<rule>.json``. At the start of a run, the records are compared with the files. If a file differs,
-the rule runs again, whatever the modification time of the file is. `verification.verify` compares a finished report
-with its records.
+``results/provenance/<rule>.json``. The record has the checksums of all inputs and outputs of the rule. At the start of
+a run, the records are compared with the files. If a file differs, the rule runs again, whatever the modification time
+of the file is. `verification.verify` compares a finished report with its records.
 """
 
 import contextlib
