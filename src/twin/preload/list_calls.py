@@ -1,6 +1,6 @@
-"""Write the page docs/interposed-calls.md: `python src/twin/preload/list_calls.py`.
+"""Write docs/interposed-calls.md: run `python src/twin/preload/list_calls.py`.
 
-The page lists the functions of the C library and of libaio that the preload library of `twin run` replaces. They are
+This page lists the functions of the C library and of libaio that the preload library of `twin run` replaces. They are
 described in the file calls.yaml beside this script.
 """
 
