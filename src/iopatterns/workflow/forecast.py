@@ -176,8 +176,8 @@ def _io_s(cell: grid.Cell, repetitions: int) -> float:
 def _steps(cells: Cells) -> int:
     """Return the number of steps of analysis and report after measuring.
 
-    There are two steps for each study with new measurements, and one each for scorecard and report. The number is 0 if
-    nothing changed and the report exists.
+    There are two steps for each study with new measurements, one step for the scorecard, and one for the report. The
+    number is 0 if nothing changed and the report exists.
     """
     results = cells.root / cells.config.results
     changed = [

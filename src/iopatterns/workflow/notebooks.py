@@ -1,6 +1,6 @@
 """Execute notebooks with checked parameters.
 
-Notebooks themselves use this module to find the project's folder and their own code.
+Notebooks import this module to find the project's folder and the module with their own code.
 """
 
 import ast
@@ -35,7 +35,10 @@ _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool,
 
 
 class NotebookError(IoPatternsError):
-    """A notebook or one of its parameters is invalid, or one of its cells failed."""
+    """A notebook or one of its parameters is invalid, or one of its cells failed.
+
+    Also raised if the project's folder is not found, or if a notebook did not write a file that it should have written.
+    """
 
 
 class NotebookParameter(NamedTuple):

@@ -71,7 +71,8 @@ class Cells:
 
     Attributes:
         config: The checked configuration of the run.
-        by_study: The cells of each study, by folder. Their order is that of the study's file.
+        by_study: The cells of each study, by folder. Drives are in the order of config/config.yaml, and the cells of a
+            drive in the order of the study's file.
         completions: The number of repetitions of each cell, by folder.
         modified_ns: The modification time of each existing file of a cell in nanoseconds, by folder and file name. Raw
             files of simulated drives that another simulator or another fio made are left out, because they are measured
@@ -92,7 +93,7 @@ class Cells:
 
     @property
     def studies(self) -> list[str]:
-        """The names of the studies, in the order of the configuration."""
+        """The names of the configured studies, in the order of config/config.yaml."""
         return list(self.by_study)
 
     def __iter__(self) -> Iterator[grid.Cell]:
@@ -101,7 +102,9 @@ class Cells:
             yield from of_study.values()
 
     def of_study(self, study: str, drive: str | None = None) -> list[grid.Cell]:
-        """Return the cells of a study, in the order of its file.
+        """Return the cells of a study, drive by drive.
+
+        Drives are in the order of config/config.yaml, and the cells of a drive in the order of the study's file.
 
         Args:
             study: The name of the study.
@@ -138,9 +141,9 @@ class Cells:
     def missing(self, cells: Iterable[grid.Cell]) -> list[str]:
         """Return the paths of raw files of some cells that have not been measured.
 
-        The paths are relative to the project's folder. The answer is of the time at which the run was planned: a raw
-        file that was written later still counts as missing. So does a raw file of a simulated drive that another
-        simulator or another fio made.
+        The paths are relative to the project's folder. The result describes the files at the time at which the run was
+        planned: a raw file that was written later still counts as missing. A raw file of a simulated drive counts as
+        missing, too, if another simulator or another fio made it.
         """
         return [
             f"{RAW_FOLDER}/{cell.folder}/{name}"
@@ -150,7 +153,7 @@ class Cells:
         ]
 
     def unfinished(self, cells: Iterable[grid.Cell]) -> list[grid.Cell]:
-        """Return those of the given cells that have missing raw files, see `missing`."""
+        """Return the given cells that have missing raw files, see `Cells.missing`."""
         return [cell for cell in cells if self.missing([cell])]
 
     def declared_outputs(self, cells: Iterable[grid.Cell]) -> list[str]:
@@ -244,8 +247,8 @@ def _outdated(folder: Path, stats: Mapping[str, os.stat_result], cache: Checksum
 
     Args:
         folder: The folder of a cell on a simulated drive.
-        stats: The results of ``stat`` of its files, by name.
-        cache: What is known of unchanged files.
+        stats: The results of ``stat`` of the files in the folder, by name.
+        cache: A cache of facts about unchanged files.
     """
     raws = [name for name in stats if f"{metadata_path(Path(name))}" in stats]
     if not raws:

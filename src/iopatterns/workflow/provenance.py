@@ -141,9 +141,10 @@ def _sums(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _sha256(path: Path) -> str:
-    """Return the checksum of an input or output; of a notebook in notebooks/, that of its code.
+    """Return the checksum of an input or output of a rule.
 
-    JupyterLab saves outputs and execution counts in a notebook, which do not change results.
+    For a notebook in notebooks/, the checksum is that of the code. JupyterLab saves outputs and execution counts in a
+    notebook, which do not change results.
     """
     return notebooks.source_sha256(path) if _is_source_notebook(path) else files.sha256(path)
 
@@ -295,7 +296,7 @@ def changed_lines(changed: ChangedResults, rules: Container[str]) -> list[str]:
 
 
 def write_trigger(root: Path, *, is_newest: bool) -> None:
-    """Write the trigger file, by which Snakemake runs rules again; or keep it.
+    """Write the trigger file, by which Snakemake makes changed results again.
 
     Each rule that makes results has the trigger file as an input. For a rule that must run again, Snakemake compares
     times: the rule runs because the trigger file is newer than the results. For all other rules, Snakemake ignores the

@@ -82,10 +82,9 @@ def _is_file(name: str) -> bool:
 
 
 def _modules(root: Path, names: Iterable[str]) -> frozenset[str]:
-    """Return the modules that scripts, notebooks and modules import.
+    """Return the modules of the project that scripts, notebooks and modules import.
 
-    Indirect imports count, and the named modules are included. Modules are dotted names; those outside the project are
-    left out.
+    Indirect imports count, and the named modules are included. The modules are dotted names.
 
     Raises:
         ValueError: A named module does not exist.
@@ -173,7 +172,7 @@ def _closure(names: frozenset[str]) -> frozenset[str]:
     The packages that contain the modules are included, because Python runs the code of a package first.
 
     Args:
-        names: Dotted names; those that are no modules of the project are ignored.
+        names: Dotted names. Names that are no modules of the project are ignored.
     """
     graph = _graph()
     modules = names & graph.modules

@@ -172,7 +172,7 @@ class RunLog(LogHandlerBase):
     def writes_to_stream(self) -> bool:
         """Whether this handler prints in place of Snakemake's own handler.
 
-        It does, unless Snakemake was started with --verbose, --printshellcmds or --debug-dag.
+        The value is False if Snakemake was started with --verbose, --printshellcmds or --debug-dag.
         """
         return not self._is_off
 

@@ -127,8 +127,8 @@ def _stored(cells: Cells, unmeasured: Iterable[grid.Cell]) -> dict[str, list[Fla
         unmeasured: The cells whose levels are searched.
 
     Returns:
-        By the folder of each such cell, the configurations that were found. A cell without any is left out. The list is
-        empty if none of its measurements can be read.
+        The configurations that were found, by the folder of the cell. A cell without such measurements is left out. The
+        list of a cell is empty if none of its measurements can be read.
     """
     raw, planned = cells.root / RAW_FOLDER, cells.modified_ns.keys()
     by_point: dict[str, list[grid.Cell]] = {}

@@ -1,4 +1,7 @@
-"""Start a run: lock the raw folder, check hosts, and print what will be measured."""
+"""Start a run: lock the raw folder, check hosts, and print what will be measured.
+
+The raw folder is data/raw, where fio's results are stored.
+"""
 
 import fcntl
 import os
@@ -19,7 +22,7 @@ _MOST_NAMES = 4
 class RunLockError(IoPatternsError):
     """Another process measures in the same project.
 
-    It has locked the raw folder. The message has the number of this process.
+    The other process has locked the folder of raw files. The message has the number of the other process.
     """
 
 

@@ -1,7 +1,7 @@
 """Create the files of a new study from templates.
 
-The new study can be run without editing. Its notebook and its section of the report show each experiment that the
-study's file declares, also after changes to this file.
+The new study can be run without editing. The templates of its notebook and of its section of the report show each
+experiment that the study's file declares. If the user later declares other experiments, they are shown, too.
 """
 
 import os

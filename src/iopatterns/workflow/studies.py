@@ -91,13 +91,13 @@ def is_configured(root: Path, study: str) -> bool:
 
 
 def yaml_mapping(root: Path, file: str) -> dict[str, Any]:
-    """Return the mapping in a YAML file of the project.
+    """Return the content of a YAML file of the project as a mapping.
 
-    The result is empty if the file is missing, is not valid YAML, or contains something other than a mapping.
+    The mapping is empty if the file is missing, is not valid YAML, or contains something other than a mapping.
 
     Args:
         root: The project's folder.
-        file: The path of the file, relative to ``root``.
+        file: The path of the file, relative to `root`, such as ``config/drives.yaml``.
     """
     try:
         content = read_yaml(root, file)

@@ -238,7 +238,7 @@ def _require_packable(root: Path, path: str) -> None:
 
 
 def _raw_files(root: Path, study: str) -> tuple[list[str], list[str]]:
-    """Return the raw files of a study that can be packed, and the drives without such.
+    """Return the raw files of a study that can be packed, and the drives left out.
 
     Returns:
         The paths of the study's raw files on simulated drives, relative to the project's folder; and the names of the
@@ -385,15 +385,14 @@ class StudyPackage(
 class Addition:
     """What adding a package changes in a project, computed before anything is written.
 
-    A package is a file with a packed study. `Addition.of` computes the changes, and `write` makes them. All paths are
-    relative to the project's folder.
+    A package is a file with a packed study. `Addition.of` computes the changes, and `write` makes them.
 
     Attributes:
         root: The project's folder.
         package: The package.
         title: The title of the study.
-        new: The paths of the files to write.
-        same: The paths of the files that exist with the same content.
+        new: The paths of the files to write, relative to `root`.
+        same: The paths of the files that exist with the same content, relative to `root`.
         new_references: The entries to add to paper/references.yml, as YAML text, by key.
         is_listed: Whether config/config.yaml names the study already.
     """
@@ -454,7 +453,7 @@ class Addition:
     def text(self) -> str:
         """Return a description of the changes for the user, as several lines.
 
-        If files are to be written, the text warns that a study contains code. If the package was made with another
+        The text warns that a study contains code, unless nothing is to be changed. If the package was made with another
         measurement protocol, the text says that a run gives other raw files.
         """
         package, study = self.package, self.package.study

@@ -1,4 +1,7 @@
-"""Inputs, outputs and parameters of the Snakemake rules that analyse a study."""
+"""Inputs, outputs and parameters of the Snakemake rules that analyse a study.
+
+A study is one source document and the experiments that reproduce it. Its file is config/studies/<study>.yaml.
+"""
 
 from collections.abc import Iterable
 from typing import Any, Literal

@@ -23,7 +23,10 @@ _MOST_DRIVES = 4
 
 
 class SummaryError(IoPatternsError):
-    """The results folder has no results of a complete run."""
+    """The results folder has no results of a complete run.
+
+    The message says how to run the workflow.
+    """
 
 
 def run_summary(root: Path, since_s: float | None, results: str = config.DEFAULT_RESULTS) -> str:

@@ -1,4 +1,7 @@
-"""Find the model files of simulated drives (twins) that Snakemake rules read."""
+"""Find the model files of simulated drives (twins) that Snakemake rules read.
+
+A model file in data/twins has the parameters of a simulated drive.
+"""
 
 import os
 from pathlib import Path
