@@ -261,9 +261,10 @@ def _outdated(folder: Path, stats: Mapping[str, os.stat_result], cache: Checksum
 
 
 def _programs(folder: Path, raws: Iterable[str]) -> str:
-    """Return which programs made raw files, as text with a line ``PROGRAMS: NAMES`` for each combination.
+    """Return which programs made raw files, as text.
 
-    Raw files whose metadata cannot be read are left out. They are reported when they are used.
+    The text has a line ``PROGRAMS: NAMES`` for each combination of programs, with the names of its raw files. Raw files
+    whose metadata cannot be read are left out. They are reported when they are used.
     """
     found: dict[str, list[str]] = {}
     for name in sorted(raws):
@@ -312,7 +313,10 @@ def _no_drive(conf: config.Config, study: str) -> str:
 
 
 def _stats(folder: Path) -> dict[str, os.stat_result]:
-    """Return the results of ``stat`` of the files in a folder, by name; none if there is no folder."""
+    """Return the results of ``stat`` of the files in a folder, by name.
+
+    The result is empty if there is no folder.
+    """
     try:
         with os.scandir(folder) as entries:
             return {entry.name: entry.stat() for entry in entries}

@@ -162,7 +162,10 @@ def _raw_folders(raw_files: Iterable[Path]) -> dict[str, RawFolder]:
 
 
 def _group_sum(cache: ChecksumCache, folder: str, repetitions: Iterable[str]) -> str | None:
-    """Return the checksum of some repetitions of a cell; None if the folder is missing."""
+    """Return the checksum of the files of some repetitions of a cell.
+
+    The result is None if the folder of the cell is missing.
+    """
     stems = set(repetitions)
     try:
         with os.scandir(folder) as entries:
