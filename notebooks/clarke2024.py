@@ -12,18 +12,18 @@ def with_published_outstanding(rows: pd.DataFrame, rate: str, directions: int = 
     By Little's law, the mean number of outstanding requests is the published rate times the published mean latency.
 
     Args:
-        rows: A row per cell with the columns published_latency_ms, outstanding_mean and `rate`, as `Study.comparison`
-            returns it.
-        rate: The column of the published rate, in IOPS.
+        rows: A row per cell, as `Study.comparison` returns it. A cell is one configuration: a drive, its settings and a
+            workload. Columns that are used: published_latency_ms, outstanding_mean and `rate`.
+        rate: The column of the published rate (IOPS), such as ``published_iops``.
         directions: Factor from the published rate to the rate of all requests: 2 if the published rate is that of reads
             alone, and half of the requests are reads; otherwise 1.
 
     Returns:
         The rows with two more columns:
 
-        - published_outstanding: the computed number of outstanding requests
-        - error_outstanding_percent: error of the measured number, the column outstanding_mean, against the computed
-          number
+        - published_outstanding: the computed number of outstanding requests, rounded to one decimal
+        - error_outstanding_percent: how much the measured number, the column outstanding_mean, is above the computed
+          number; missing if the computed number is 0 or missing
     """
     outstanding = (directions * rows[rate] * rows["published_latency_ms"] / 1e3).round(1)
     error = 100 * (rows["outstanding_mean"] / outstanding.where(outstanding != 0) - 1)
@@ -31,15 +31,16 @@ def with_published_outstanding(rows: pd.DataFrame, rate: str, directions: int = 
 
 
 def outstanding_text(rows: pd.DataFrame, factor: str) -> str:
-    """Return a paragraph about the outstanding requests on each drive.
+    """Return a paragraph that compares the outstanding requests with the I/O depth.
 
-    The paragraph compares the number of outstanding requests with the I/O depth. If this number is above 0.9 of the
-    depth at all levels, it says that parallelism does not change. For the factor ``iodepth``, it also says whether the
-    rate changes with the depth.
+    There is a sentence for each drive. If the number of outstanding requests is above 0.9 of the depth at all levels,
+    the sentence says that parallelism does not change. Otherwise it says that the depth is not always used. For the
+    factor ``iodepth``, a second sentence says whether the rate changes with the depth.
 
     Args:
-        rows: A row per drive and level of `factor`, as `with_published_outstanding` returns it.
-        factor: The column of the factor.
+        rows: A row per drive and level of `factor`, as `with_published_outstanding` returns it. The depth is the column
+            iodepth for the factor ``iodepth``, otherwise iodepth_reached.
+        factor: The column of the factor that the experiment varies, such as ``iodepth`` or ``bs_bytes``.
     """
     sentences = []
     for drive, here in rows.groupby("drive", sort=False):
@@ -64,6 +65,7 @@ def mix_text(rows: pd.DataFrame) -> str:
     """Return a paragraph about the rates of mixes of reads and writes on each drive.
 
     The lowest rate of all mixes is compared with the lower of two rates: that of reads alone and that of writes alone.
+    Drives without a mix, or without reads or writes alone, are left out.
 
     Args:
         rows: A row per drive and mix, with the columns drive, rwmixread, iops_mean and published_iops. The column

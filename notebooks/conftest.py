@@ -1,9 +1,8 @@
 """pytest configuration for ``pytest --nbval notebooks``.
 
-This command runs the notebooks and compares their outputs with the committed outputs.
-
-These come from the measurements that the tests record. The notebooks are therefore run on those, and not on what was
-measured in this checkout.
+This command runs the notebooks and compares their outputs with the outputs in the committed notebooks. The committed
+outputs show the recorded measurements in tests/studies. Therefore the notebooks run on the recorded measurements, and
+not on measurements of this checkout.
 """
 
 import tempfile
@@ -20,7 +19,8 @@ from support import copy_recorded_results, recorded_studies
 def pytest_runtestloop() -> Generator[None, object, object]:
     """Run the notebooks in a temporary project that has the recorded measurements.
 
-    The notebooks read and write files of that project, not those in ``results/``.
+    The recorded measurements are those in tests/studies. The notebooks read and write files of the temporary project,
+    not those in results/.
     """
     with tempfile.TemporaryDirectory(prefix="iopatterns-") as folder, pytest.MonkeyPatch.context() as patch:
         project = copy_recorded_results(Path(folder) / "project", recorded_studies())

@@ -1,7 +1,7 @@
-"""Quantities of all cells, and means of drives in the steady state.
+"""Means of all cells of a study, and means of drives in the steady state.
 
-They are compared with data sheets. A drive is in the steady state when it has been written at random until its rate no
-longer changes.
+The means are compared with vendors' data sheets. A cell is one configuration: a drive, its settings and a workload. A
+drive is in the steady state when it has been written at random until its rate no longer changes.
 """
 
 import dataclasses
@@ -18,11 +18,13 @@ _STEADY = "-steady"
 def all_cells(study: Study, by: Sequence[str], of: Sequence[str]) -> pd.DataFrame:
     """Return the means of some quantities in all cells of a study, sorted by drive.
 
-    A cell that belongs to several experiments has one row.
+    A cell is one configuration: a drive, its settings and a workload. A cell that belongs to several experiments has
+    one row.
 
     Args:
         study: The study.
-        by: The columns of the factors that distinguish cells, besides drive, rw and bs_bytes.
+        by: The columns of the factors that distinguish cells, besides drive, rw and bs_bytes; an example is
+            ``["iodepth"]``.
         of: The names of the quantities, such as ``iops``.
 
     Returns:
@@ -38,8 +40,9 @@ def all_cells(study: Study, by: Sequence[str], of: Sequence[str]) -> pd.DataFram
 def steady_state_means(values: pd.DataFrame, steady: pd.DataFrame) -> pd.DataFrame:
     """Return the steady-state means that published values are compared with.
 
-    A published value of a drive is compared with a mean of the drive in its steady state, whose name has the ending
-    ``-steady``. Workload and block size are equal.
+    A drive is in the steady state when random writes no longer change its rate. The name of such a drive is the name of
+    the drive with the ending ``-steady``, such as ``c400-steady``. A published value of c400 is compared with the mean
+    of c400-steady for the same workload and block size.
 
     Args:
         values: The published values, as `published.load_values` returns them.

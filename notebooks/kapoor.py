@@ -1,8 +1,9 @@
 """Figures and tables of Kapoor's "Performance of User-Level Workloads on SSDs".
 
 The full title is "Performance of User-Level Workloads on Solid State Drives". The data come from replays: block traces
-of the paper's programs, submitted to simulated drives. They are queue depths, miss ratios of the cache of the drive's
-address map, and zombie curves (shares of valid pages of the flash blocks, in descending order).
+of the paper's programs, submitted to simulated drives. The data are queue depths, miss ratios of the cache of the
+drive's address map, and zombie curves. A zombie curve has the shares of valid pages of the flash blocks, in descending
+order.
 """
 
 import itertools
@@ -98,25 +99,30 @@ _MODEL = "modelled-"
 def load_replays(measurements: Path) -> pd.DataFrame:
     """Return the replays of the study with the details from which figures are drawn.
 
+    A replay submits the requests of a recorded block trace to a simulated drive.
+
     Args:
         measurements: The Parquet file of the study's measurements.
 
     Returns:
-        A row per replay, with the columns of the measurements and depth (of the queue, over time), blocks (numbers of
-        flash blocks by valid pages) and blocks_over_time (the same at several times). A detail is None if a replay does
-        not have it.
+        A row per replay, with the columns of the measurements and three more. Each value of these is a dictionary or
+        list, or None if a replay does not have it:
+
+        - depth: how often the queue reached each depth, and the depth over time
+        - blocks: the numbers of flash blocks by their number of valid pages, at the end
+        - blocks_over_time: a list of such numbers at several times (snapshots)
     """
     return replay_details(measurements, *_DETAILS)
 
 
 def replays_of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
-    """Return the replays of an experiment, each as a dictionary by column.
+    """Return the replays of an experiment, each as a dictionary by column name.
 
-    They are sorted by numjobs (number of threads) and fsync (number of writes between two calls of fsync).
+    The replays are sorted by numjobs (number of threads) and fsync (number of writes between two calls of fsync).
 
     Args:
         replays: The replays, as `load_replays` returns them.
-        experiment: The name of the experiment.
+        experiment: The name of the experiment, such as ``zombies-large``.
     """
     rows = quantities.select_experiments(replays, experiment)
     rows = rows.sort_values([name for name in ("numjobs", "fsync") if name in rows], kind="stable")
@@ -127,8 +133,8 @@ def replays_of(replays: pd.DataFrame, experiment: str) -> list[dict[str, Any]]:
 def depth_figure(replays: pd.DataFrame) -> Figure:
     """Return figure 1 of Kapoor's paper: the queue depth over time.
 
-    The figure shows the range of the depth in the three phases of a mix: random writes, random reads and sequential
-    writes.
+    The figure has the three phases of a mix one after another: random writes, random reads and sequential writes. It
+    shows the range of the depth, from least to most, in each short part of a phase.
 
     Args:
         replays: The replays, as `load_replays` returns them.
@@ -151,8 +157,8 @@ def depth_figure(replays: pd.DataFrame) -> Figure:
 def box_figure(replays: pd.DataFrame) -> Figure:
     """Return figure 2 of Kapoor's paper: box plots of the queue depth.
 
-    The plots compare sequential writes with and without fsync. Each change of the depth counts once, however long the
-    depth lasted. Outliers are not drawn.
+    There is a box for sequential writes without fsync and for each number of writes between two calls of fsync. Each
+    change of the depth counts once, however long the depth lasted. Outliers are not drawn.
 
     Args:
         replays: The replays, as `load_replays` returns them.
@@ -171,8 +177,8 @@ def box_figure(replays: pd.DataFrame) -> Figure:
 def zombie_figure(replays: pd.DataFrame) -> Figure:
     """Return figures 4 and 5 of Kapoor's paper as two panels: zombie curves.
 
-    A zombie curve shows the shares of valid pages of the flash blocks in descending order. One panel shows them after
-    large sequential writes, the other after small random writes, with a curve per number of threads.
+    A zombie curve shows the shares of valid pages of the flash blocks in descending order, at the end of a replay. One
+    panel is for large sequential writes, the other for small random writes. Each has a curve per number of threads.
 
     Args:
         replays: The replays, as `load_replays` returns them.
@@ -214,7 +220,9 @@ def _zombie_curve(replay: Mapping[str, Any], time: int | None) -> pd.DataFrame:
 def snapshot_count(replays: pd.DataFrame) -> int:
     """Return the smallest number of snapshots of the flash blocks in a replay.
 
-    Only replays of the experiments about partly valid blocks count. The number is 0 if a replay has no snapshots.
+    A snapshot has the valid pages of the flash blocks at one time during the replay. Only the replays of
+    `zombie_figure` count: large sequential writes and small random writes. The number is 0 if one of these replays has
+    no snapshots.
 
     Args:
         replays: The replays, as `load_replays` returns them.
@@ -225,13 +233,15 @@ def snapshot_count(replays: pd.DataFrame) -> int:
 
 @report_style()
 def zombie_times_figure(replays: pd.DataFrame) -> Figure:
-    """Return a figure of zombie curves (shares of valid pages) at four times.
+    """Return a figure of zombie curves at four times, a row of panels per workload.
 
-    There is a row for large sequential writes, and a row for small random writes. The times are snapshots of the flash
-    blocks during the replays.
+    A zombie curve shows the shares of valid pages of the flash blocks in descending order. The workloads are large
+    sequential writes and small random writes. The times are those of snapshots of the flash blocks during the replays;
+    the last time is the end.
 
     Args:
-        replays: The replays, as `load_replays` returns them. They have at least four snapshots.
+        replays: The replays, as `load_replays` returns them. They must have at least four snapshots, see
+            `snapshot_count`.
     """
     count = snapshot_count(replays)
     figure = Figure(figsize=(WIDTH_INCH, 2 * 1.55), layout="constrained")
@@ -253,12 +263,14 @@ def zombie_times_figure(replays: pd.DataFrame) -> Figure:
 
 @report_style()
 def zombie_animation(replays: pd.DataFrame) -> bytes:
-    """Return an animated GIF of the zombie curves (shares of valid pages) over time.
+    """Return an animated GIF of the zombie curves over time, as bytes.
 
-    It has a frame per snapshot of the flash blocks, and repeats forever.
+    A zombie curve shows the shares of valid pages of the flash blocks in descending order. The GIF has a frame per
+    snapshot of the flash blocks, pauses at the last frame, and repeats forever.
 
     Args:
-        replays: The replays, as `load_replays` returns them. They have at least one snapshot.
+        replays: The replays, as `load_replays` returns them. They must have at least one snapshot, see
+            `snapshot_count`.
     """
     count = snapshot_count(replays)
     space = _largest_space(replays, count)
@@ -360,9 +372,10 @@ def _comparisons(study: Study, experiments: Iterable[str], by: str, of: Sequence
 def scale_table(study: Study) -> Table:
     """Return table 1 of Kapoor's paper, with the queue depths of its figure 2.
 
-    The rows are sequential writes with and without fsync. The columns are:
+    There is a row of sequential writes for each number of writes between two calls of fsync, and one without fsync. The
+    columns are:
 
-    - duration and largest write, measured and published
+    - duration (s) and largest write (KiB), measured and published
     - the quartiles of the queue depth, measured
     """
     quartiles = ["queue depth first quartile", "queue depth median", "queue depth third quartile"]
@@ -381,8 +394,11 @@ def scale_table(study: Study) -> Table:
 def file_system_table(study: Study) -> Table:
     """Return the table of sequential writes with fsync on several file systems.
 
-    It has a row per file system. The write amplification of a file system is the amount that it wrote to the drive,
-    divided by the amount that the program wrote to its files.
+    There is a row per file system. The columns are the duration (s), the amount written to the drive (MiB), the median
+    size of these writes (KiB), the number of flushes, and two write amplifications:
+
+    - of the file system: the amount that it wrote to the drive, divided by the amount that the program wrote to files
+    - of the drive: the amount that it wrote to its flash, divided by the amount that was written to the drive
     """
     of = ["workload duration", "written", "flushes", "median write", "write amplification"]
     data = _comparisons(study, _FILE_SYSTEMS, "fsync", of)
@@ -404,14 +420,16 @@ def file_system_table(study: Study) -> Table:
 
 
 def loop_table(study: Study) -> Table:
-    """Return the table of closed and open loops.
+    """Return the table of closed and open loops, with durations, latencies and depths.
 
     In a closed loop, a trace was recorded on the drive on which it is replayed: the programs waited for this drive. In
-    an open loop, the trace was recorded on a quicker drive, for which the programs waited. An open loop is replayed
-    with the recorded times, and also without them.
+    an open loop, the trace was recorded on a faster drive, for which the programs waited. An open loop is replayed with
+    the recorded times of the requests, and also without them.
 
     Returns:
-        A table with a row for each workload and loop. A workload is a number of writes between two calls of fsync.
+        A table with a row for each workload and loop. A workload is a number of writes between two calls of fsync. The
+        columns are the duration (s), the mean latency of writes (ms), and the mean and largest queue depth and how
+        often the queue became empty.
     """
     of = ["workload duration", "write latency", "queue depth", "largest queue depth", "times drained"]
     data = _comparisons(study, _LOOPS, "fsync", of).sort_values("fsync", kind="stable", ignore_index=True)
@@ -430,8 +448,8 @@ def loops_text(table: Table) -> str:
     """Return a paragraph that compares open loops with the closed loop.
 
     An open loop replays a trace from a faster drive. In the closed loop, the programs waited for the drive on which the
-    trace is replayed. The paragraph gives the duration of the replay and the latency of writes in the open loop,
-    divided by those in the closed loop.
+    trace is replayed. For each workload, a sentence gives the duration of the replay and the latency of writes in the
+    open loop, divided by those in the closed loop.
 
     Args:
         table: The table that `loop_table` returns.
@@ -472,7 +490,7 @@ def rule_table(study: Study) -> Table:
         - follows_s and breaks_s: durations of the workload that follows the rule and of the one that breaks it
         - cost: breaks_s divided by follows_s
         - measure: the quantity that shows the effect of the rule, such as ``queue depth``
-        - follows and breaks: values of this quantity for the two workloads
+        - follows and breaks: means of this quantity for the two workloads
     """
     rows = []
     for rule, quantity, pairs, follows, breaks in _RULES:
@@ -508,8 +526,9 @@ def rule_table(study: Study) -> Table:
 def mix_table(study: Study) -> Table:
     """Return the table of durations and queue depths in the phases of a mix.
 
-    They are the data of figure 1 of Kapoor's paper, with a row for each drive and phase: random writes, random reads
-    and sequential writes.
+    The phases are random writes, random reads and sequential writes. There is a row for each drive and phase. The queue
+    depths are those of figure 1 of Kapoor's paper. The columns are the number of threads, the duration (s), the mean
+    and largest queue depth, and how often the queue became empty.
     """
     quantities = ["workload duration", "queue depth", "largest queue depth", "times drained"]
     data = _comparisons(study, [*_MIX, *_SIMULATED_MIX], "numjobs", quantities)
@@ -529,8 +548,9 @@ def locality_table(study: Study) -> Table:
     A miss is a look-up of an address that the cached part of the drive's address map does not have.
 
     Returns:
-        A table with a row for each workload and request size. Columns are the miss ratio for each share of the map that
-        is cached, and the duration, measured and published, on the drive whose durations are published.
+        A table with a row for each workload and request size. There is a column with the miss ratio for each drive; the
+        drives differ in the share of the map that is cached. Two more columns have the duration (s), measured and
+        published, on the drive whose durations are published.
     """
     cells = study.comparison("locality", of=["miss ratio", "workload duration"])
     keys = ["rw", "bs_bytes"]
@@ -562,12 +582,12 @@ def locality_table(study: Study) -> Table:
 def zombie_table(study: Study) -> Table:
     """Return tables 2 and 3 of Kapoor's paper, with data of its figures 4 and 5.
 
-    The rows are workloads and numbers of threads. The columns are:
+    There is a row for each workload and number of threads. The columns are:
 
-    - duration and bandwidth, measured and published
+    - duration (s) and bandwidth (MB/s), measured and published
     - the space occupied by flash blocks with valid pages, as a share of the drive
     - the mean share of valid pages in these blocks
-    - the share of these blocks whose pages are only partly valid
+    - the share of these blocks whose pages are only partly valid (zombies)
     """
     quantities = ["workload duration", "bandwidth", "occupied space", "valid ratio", "share of zombies"]
     names = [name for name in study.experiments if name.startswith("zombies")]
@@ -588,7 +608,11 @@ def compare_schedulers(study: Study) -> pd.DataFrame:
     """Return bandwidths under schedulers of Linux and schedulers of the model.
 
     The model of a simulated drive has I/O schedulers of its own. Each scheduler of Linux is compared with the
-    corresponding scheduler of the model.
+    corresponding scheduler of the model, see `MODELLED`.
+
+    Args:
+        study: The study. Its experiments ``linux-SCHEDULER`` have the schedulers of Linux. Its experiments
+            ``modelled-NAME`` have those of the model.
 
     Returns:
         A row for each drive, workload and scheduler of Linux. Columns:
@@ -596,8 +620,8 @@ def compare_schedulers(study: Study) -> pd.DataFrame:
         - drive and rw (fio's name of the workload)
         - scheduler: the scheduler of Linux
         - modelled: the corresponding scheduler of the model
-        - bandwidth_mb_per_s: bandwidth under the scheduler of Linux
-        - modelled_mb_per_s: bandwidth under the scheduler of the model
+        - bandwidth_mb_per_s: mean bandwidth under the scheduler of Linux
+        - modelled_mb_per_s: mean bandwidth under the scheduler of the model
         - difference_percent: how much modelled_mb_per_s is above bandwidth_mb_per_s; 0 if the difference is less than
           0.05 %
     """
@@ -624,6 +648,9 @@ def compare_schedulers(study: Study) -> pd.DataFrame:
 def scheduler_table(found: pd.DataFrame) -> Table:
     """Return the table of bandwidths under schedulers of Linux and of the model.
 
+    There is a row for each drive, workload and scheduler of Linux. Bandwidths are in MB/s, their difference is in
+    percent.
+
     Args:
         found: The bandwidths, as `compare_schedulers` returns them.
     """
@@ -643,7 +670,8 @@ def scheduler_table(found: pd.DataFrame) -> Table:
 def scheduler_figure(found: pd.DataFrame) -> Figure:
     """Return a figure of bandwidths under schedulers of Linux and of the model.
 
-    It has a row of panels per drive and a panel per workload.
+    There is a row of panels per drive and a panel per workload. Each panel has a point per scheduler of Linux, and one
+    for the corresponding scheduler of the model.
 
     Args:
         found: The bandwidths, as `compare_schedulers` returns them.
@@ -669,7 +697,8 @@ def scheduler_figure(found: pd.DataFrame) -> Figure:
 def schedulers_text(found: pd.DataFrame) -> str:
     """Return a paragraph that compares bandwidths of the model with those under Linux.
 
-    The paragraph gives the number of bandwidths that differ by at most 10 %, the median difference and the largest.
+    The paragraph gives the number of bandwidths that differ by at most 10 %, the median difference, and the largest
+    difference with its drive and workload.
 
     Args:
         found: The bandwidths, as `compare_schedulers` returns them.

@@ -1,7 +1,7 @@
 """Figures and tables of Park and Shen (2009).
 
-The paper is "A Performance Evaluation of Scientific I/O Workloads on Flash-Based SSDs". They show completion times
-relative to a hard disk, the spread of these times, and latencies over time.
+The paper is "A Performance Evaluation of Scientific I/O Workloads on Flash-Based SSDs". The figures and tables show
+completion times relative to a hard disk, the spread of these times, and latencies over time.
 
 The traces of the paper are no longer available. The replayed workloads are synthetic stand-ins, and labelled as such.
 Traces that the reader adds are shown under their own names.
@@ -33,8 +33,11 @@ def workload_label(experiment: str) -> str:
     """Return the printed name of an experiment's workload.
 
     An example is ``Sandia-cth (stand-in)`` for the experiment ``sequential-sandia-cth``. The first part of the
-    experiment's name is removed. If the rest is not the name of a stand-in (a synthetic trace), the rest is returned
-    unchanged.
+    experiment's name, such as ``sequential-`` or ``no-journal-``, is removed. If the rest is not the name of a stand-in
+    (a synthetic trace that replaces a trace of the paper), the rest is returned unchanged.
+
+    Args:
+        experiment: The name of the experiment.
     """
     name = experiment.removeprefix("no-").partition("-")[2]
     return next((f"{known} (stand-in)" for known in stand_ins.STAND_IN_NAMES if known.lower() == name), name)
@@ -43,8 +46,14 @@ def workload_label(experiment: str) -> str:
 def workload_characteristics(own: Iterable[Trace] = ()) -> list[applications.TraceCharacteristics]:
     """Return the characteristics of all stand-ins, then of other traces.
 
+    A stand-in is a synthetic trace that replaces a trace of the paper. The characteristics of a trace are counts and
+    patterns of its requests, processes and files.
+
     Args:
         own: Traces that the reader added.
+
+    Raises:
+        CallsError: A trace cannot be read.
     """
     traces = (*map(stand_ins.stand_in, stand_ins.STAND_IN_NAMES), *own)
     return [applications.characterise_trace(trace) for trace in traces]
@@ -55,9 +64,9 @@ def completion_times(study: Study, kind: str, of: str) -> pd.DataFrame:
 
     Args:
         study: The study.
-        kind: Start of the names of the experiments: ``sequential`` (processes one after another), ``parallel`` (at
-            once), ``writeback`` or ``no-journal``.
-        of: The column with the times in seconds, ``longest_run_s`` or ``mean_run_s``.
+        kind: Start of the names of the experiments: ``sequential`` (processes one after another), ``parallel`` (several
+            processes at once), ``writeback`` or ``no-journal`` (one after another, with another journal mode or none).
+        of: The column of the measurements with the times in seconds, ``longest_run_s`` or ``mean_run_s``.
 
     Returns:
         A row for each workload, drive and number of processes, in the order of the study. Columns:
@@ -68,6 +77,9 @@ def completion_times(study: Study, kind: str, of: str) -> pd.DataFrame:
         - time_s: the completion time
         - spread: longest minus shortest run, divided by the mean of the runs
         - over_disk: time_s divided by that of the hard disk; missing if the hard disk was not measured
+
+    Raises:
+        ValueError: The study has no experiment of this kind.
     """
     parts = []
     for experiment in study.experiments:
@@ -91,11 +103,11 @@ def completion_times(study: Study, kind: str, of: str) -> pd.DataFrame:
 def sequential_figure(found: pd.DataFrame) -> Figure:
     """Return figure 3 of Park and Shen (2009): times relative to the hard disk.
 
-    There is a group of bars per workload, and in it a bar per drive. The time of the disk is printed above each group.
-    If the disk was not measured, the bars are in seconds.
+    There is a group of bars per workload, with a bar per drive. The time of the hard disk in seconds is printed above
+    each group. If the disk was not measured, the bars are in seconds.
 
     Args:
-        found: Times of processes one after another, as `completion_times` returns them.
+        found: Times of processes one after another, as `completion_times` returns them for ``sequential``.
     """
     figure, (axes,) = figure_with_panels(1, 1, 2.6)
     height = "over_disk" if found["over_disk"].notna().any() else "time_s"
@@ -119,11 +131,11 @@ def sequential_figure(found: pd.DataFrame) -> Figure:
 def parallel_figure(found: pd.DataFrame) -> Figure:
     """Return figure 4 of Park and Shen (2009): times of several processes at once.
 
-    There is a panel per workload. In it, bars show the mean time of the runs by number of processes and drive. The line
-    on a bar is as long as the spread of the runs.
+    There is a panel per workload. Its bars show the mean time of the runs in seconds, by number of processes and drive.
+    The line on a bar is centred at the mean, and as long as the longest run takes longer than the shortest run.
 
     Args:
-        found: Times of processes at once, as `completion_times` returns them.
+        found: Times of several processes at once, as `completion_times` returns them for ``parallel``.
     """
     names = list(dict.fromkeys(found["workload"]))
     figure, panels = figure_with_panels(len(names), len(names), 2.4)
@@ -166,12 +178,18 @@ def _bars(axes: Any, found: pd.DataFrame, group: str, height: str, *, spread: bo
 def recorded_latencies(measurements: Path) -> pd.DataFrame:
     """Return the replays of the study whose latencies over time were recorded.
 
+    A replay submits the requests of a recorded block trace to a simulated drive.
+
     Args:
         measurements: The Parquet file of the study's measurements.
 
     Returns:
-        A row per replay. The column latency is a dictionary; its keys include largest_ns (the largest latency in each
-        of 250 equal parts of the replay), part_ns (the length of a part) and median_ns.
+        A row per replay, with the columns of the measurements and the column latency. Each value of latency is a
+        dictionary. Its keys include:
+
+        - largest_ns: the largest latency in each of 250 equal parts of the replay
+        - part_ns: the length of a part
+        - median_ns: the median latency
     """
     table = replay_details(measurements, "latency")
     return table[table["latency"].notna()].reset_index(drop=True)
@@ -181,7 +199,8 @@ def recorded_latencies(measurements: Path) -> pd.DataFrame:
 def latency_figure(replays: pd.DataFrame) -> Figure:
     """Return a figure of the largest latency over time, with a panel per drive.
 
-    A replay is divided into equal parts, each with its largest latency. A dashed line shows the median latency.
+    A replay is divided into equal parts. The curve shows the largest latency (ms, logarithmic) in each part, and a
+    dashed line the median latency of the replay.
 
     Args:
         replays: The replays, as `recorded_latencies` returns them.
@@ -202,7 +221,9 @@ def latency_figure(replays: pd.DataFrame) -> Figure:
 def disk_ratios_text(found: pd.DataFrame) -> str:
     """Return a paragraph with each drive's range of times relative to the hard disk.
 
-    It also says in how many cases the drive is slower than the disk.
+    For each drive, a sentence gives the smallest and the largest ratio, and the number of cases in which the drive is
+    slower than the disk. A case is a workload and a number of processes. Cases that were not measured on the disk are
+    left out.
 
     Args:
         found: Times, as `completion_times` returns them.
@@ -222,8 +243,10 @@ def disk_ratios_text(found: pd.DataFrame) -> str:
 def peaks_text(table: Table) -> str:
     """Return a paragraph about the frequency and height of each drive's latency peaks.
 
+    The height of a peak is given as a multiple of the median latency.
+
     Args:
-        table: The table that `cleaning_table` returns.
+        table: The table that `cleaning_table` returns, which defines a peak.
     """
     sentences = []
     for _, row in table.data.iterrows():
@@ -236,7 +259,8 @@ def peaks_text(table: Table) -> str:
 def journals_text(table: Table) -> str:
     """Return a paragraph about the cost of a file system journal.
 
-    It compares times with ``data=ordered``, with ``data=writeback`` and without a journal.
+    The paragraph compares times with ``data=ordered``, with ``data=writeback`` and without a journal. Times that differ
+    by at most 1 % count as equal.
 
     Args:
         table: The table that `journal_table` returns.
@@ -295,11 +319,11 @@ def _drive_columns(found: pd.DataFrame, value: str, unit: str, spanner: str) -> 
 def sequential_table(found: pd.DataFrame) -> Table:
     """Return the table of completion times of processes one after another.
 
-    These are the data of figure 3 of Park and Shen (2009), in seconds and relative to the hard disk, with a row per
-    workload.
+    These are the data of figure 3 of Park and Shen (2009). There is a row per workload. For each drive there is a
+    column with the time in seconds, and one with the time relative to the hard disk.
 
     Args:
-        found: Times of processes one after another, as `completion_times` returns them.
+        found: Times of processes one after another, as `completion_times` returns them for ``sequential``.
     """
     data = _pivoted(found, ["workload"], ["time_s", "over_disk"])
     columns = _drive_columns(found, "time_s", "s", "Longest of ten processes")
@@ -309,11 +333,12 @@ def sequential_table(found: pd.DataFrame) -> Table:
 def parallel_table(found: pd.DataFrame) -> Table:
     """Return the table of completion times of several processes at once.
 
-    These are the data of figure 4 of Park and Shen (2009), with the spread of the runs. There is a row for each
-    workload and number of processes.
+    These are the data of figure 4 of Park and Shen (2009). There is a row for each workload and number of processes.
+    For each drive there are columns with the time in seconds, the time relative to the hard disk, and the spread of the
+    runs (longest minus shortest run, divided by the mean).
 
     Args:
-        found: Times of processes at once, as `completion_times` returns them.
+        found: Times of several processes at once, as `completion_times` returns them for ``parallel``.
     """
     data = _pivoted(found, ["workload", "numjobs"], ["time_s", "over_disk", "spread"])
     columns = [
@@ -328,8 +353,12 @@ def parallel_table(found: pd.DataFrame) -> Table:
 def journal_table(study: Study) -> Table:
     """Return the table of completion times with and without a file system journal.
 
-    There is a row for each workload and drive. The columns are ext3 with ``data=ordered`` and ``data=writeback``, and
-    ext2, which has no journal.
+    There is a row for each workload and drive that was measured in all three ways. The columns of times (s) are ext3
+    with ``data=ordered``, ext3 with ``data=writeback``, and ext2, which has no journal. The last column is the first of
+    these times divided by the third.
+
+    Raises:
+        ValueError: The study lacks the experiments for one of the three columns.
     """
     kinds = {"sequential": "ordered", "writeback": "writeback", "no-journal": "none"}
     parts = [completion_times(study, kind, "longest_run_s").assign(journal=name) for kind, name in kinds.items()]
@@ -346,10 +375,11 @@ def journal_table(study: Study) -> Table:
 
 
 def transfer_table(study: Study) -> Table:
-    """Return the table of measured and published transfer rates.
+    """Return the table of measured and published transfer rates, in MB/s.
 
-    The published rates are in table II of Park and Shen (2009). There is a row for each drive and workload. A last
-    column says how independent a published value is of the simulated drive's model.
+    The published rates are in table II of Park and Shen (2009). There is a row for each drive and workload. The last
+    column has the evidence class of the published value: ``fitted`` (the drive's model was fitted to the value),
+    ``built into the model``, or ``independent``.
     """
     data = study.comparison("transfer", of=["bandwidth"]).assign(group="transfer")
     columns = [
@@ -363,12 +393,11 @@ def transfer_table(study: Study) -> Table:
 
 
 def bare_table(study: Study) -> Table:
-    """Return the table of rates of stand-ins on bare drives.
+    """Return the table of rates of stand-ins on bare drives, with a row per stand-in.
 
     A stand-in is a synthetic trace. A bare drive has no file system. The requests of the first process of each stand-in
-    are submitted one after another.
-
-    There is a row per stand-in. The columns are the rate of each drive, and its ratio to the rate of the hard disk.
+    are submitted one after another. The columns are the rate of each drive in MB/s, and its ratio to the rate of the
+    hard disk.
     """
     parts = [study.comparison(name, ["stand_in"], ["bandwidth"]) for name in ("bare", "bare-writes")]
     found = pd.concat(parts, ignore_index=True)
@@ -378,12 +407,11 @@ def bare_table(study: Study) -> Table:
 def own_table(study: Study, own: Iterable[Trace]) -> Table:
     """Return the table of rates of the reader's own traces on bare drives.
 
-    A bare drive has no file system. The requests of one process of each trace are submitted one after another.
-
-    There is a row per trace. The columns are the rate of each drive, and its ratio to the rate of the hard disk.
+    A bare drive has no file system. The requests of one process of each trace are submitted one after another. There is
+    a row per trace. The columns are the rate of each drive in MB/s, and its ratio to the rate of the hard disk.
 
     Args:
-        study: The study.
+        study: The study, with the experiment ``own``.
         own: Traces that the reader added.
     """
     labels = {trace.name: trace.label for trace in own}
@@ -414,11 +442,12 @@ def cleaning_table(study: Study) -> Table:
 
     There is a row per drive. The columns are:
 
-    - the median latency
-    - the mean over all peaks of the largest latency in the peak
-    - the largest latency
+    - the median latency (ms)
+    - the mean over all peaks of the largest latency in the peak (ms)
+    - the largest latency (ms)
     - the number of peaks per thousand requests
-    - how irregular the distances between peaks are
+    - how irregular the distances between peaks are: their standard deviation divided by their mean, which is 0 for
+      periodic peaks and about 1 for random peaks
     """
     of = ["median latency", "largest latency", "latency of peaks", "peaks per thousand", "irregularity of peaks"]
     data = study.comparison("random-writes", of=of).assign(group="random-writes")

@@ -1,6 +1,6 @@
 """Numbers and findings of Inria research report RR-9319 (Saif et al. 2020).
 
-They are about the gap between random and sequential access.
+They are about the gap between random and sequential access: how their bandwidths differ.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,8 +25,8 @@ _GAP_FACTORS: dict[str, tuple[str, ...]] = {
 def report_numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, limit: str) -> dict[str, Any]:
     """Return the numbers in the report's text about this study, ready for JSON.
 
-    The initial experiment reads and writes in sequence and at random without changing settings. A gap is the difference
-    or ratio of random and sequential bandwidth.
+    The initial experiment reads and writes, sequentially and at random, without changing drive settings. A gap is how
+    random and sequential bandwidth differ, as a difference (MB/s) or a ratio.
 
     Args:
         study: The study.
@@ -39,11 +39,12 @@ def report_numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, li
         A dictionary with these keys:
 
         - facts: numbers that every study has, from `Study.facts`
-        - initial_block_sizes: block sizes of the initial experiment
-        - jobs: the numbers of jobs that were measured
-        - margins_percent: margins of the tests of equivalence
-        - drives: for each measured drive, its bandwidths, ratios and widest gap of writes
-        - gaps: for each of three experiments, bandwidths and ratios at each level
+        - initial_block_sizes: the labels of the block sizes of the initial experiment
+        - jobs: the numbers of fio jobs in the experiment ``concurrency``
+        - margins_percent: margins within which bandwidths count as equivalent, for ``settings`` and ``schedulers``
+        - drives: for each measured drive, its bandwidths, ratios, and the block size with the widest gap of writes
+        - gaps: for each of the experiments ``block-size``, ``concurrency`` and ``read-ahead``, bandwidths and ratios at
+          each level
         - published: block sizes, drives, ratios and gaps that the source published
     """
     limit_mb_per_s = float(study.values.loc[study.values["id"] == limit, "value"].iloc[0])
@@ -112,10 +113,10 @@ def _gaps(study: Study, experiment: str, by: Sequence[str]) -> list[dict[str, An
 
 
 def findings(study: Study, ratios: pd.DataFrame) -> str:
-    """Return a Markdown list of ratios, and of settings that drives did not take.
+    """Return the findings as a Markdown list: ratios, and refused drive settings.
 
-    The ratios are those of random to sequential bandwidth, with interval and verdict (slower, faster or
-    indistinguishable).
+    There is a line for each ratio of random to sequential bandwidth, with its interval and the verdict (slower, faster
+    or indistinguishable). A line for each setting that a drive did not take follows, with outcome and reason.
 
     Args:
         study: The study.

@@ -1,8 +1,7 @@
 """Arithmetic of mixes of reads and writes, as on Da Zhou's slides.
 
-The study ``zhou`` reproduces these slides, "Understanding IO patterns of SSDs".
-
-It computes the cost of a random write in random reads, and the rate of reads that remains beside writes.
+The slides are "Understanding IO patterns of SSDs", which the study ``zhou`` reproduces. The module computes the cost of
+a random write in random reads, and the rate of reads that remains if a drive also writes.
 """
 
 import pandas as pd
@@ -15,6 +14,8 @@ _SLIDES_MIX = 99  # percent of reads
 def interference(baseline: pd.DataFrame, mixes: pd.DataFrame) -> pd.DataFrame:
     """Return `mixes` with the slides' arithmetic of how writes slow down reads.
 
+    All rates are in IOPS.
+
     Args:
         baseline: A row per drive and basic pattern (read, randread, write, randwrite), as `Study.comparison` returns it
             for ``iops``.
@@ -23,11 +24,11 @@ def interference(baseline: pd.DataFrame, mixes: pd.DataFrame) -> pd.DataFrame:
     Returns:
         The mixes with these columns added:
 
-        - randread and randwrite: the drive's measured rates (IOPS) of random reads alone and of random writes alone
-        - published_randread and published_randwrite: the published rates of the same
+        - randread and randwrite: the drive's measured rates of random reads alone and of random writes alone
+        - published_randread and published_randwrite: the published values of these two rates
         - cost_reads: the number of random reads that take as long as one random write
-        - ideal_percent: the rate of reads that is left, in percent of the rate of reads alone, if there is one write
-          per hundred reads, and the write takes no more than its own time
+        - ideal_percent: the rate of reads that would remain with one write per hundred reads if the write took only its
+          own time, in percent of the rate of random reads alone
         - real_percent: the measured rate of the mix, in percent of the rate of random reads alone
     """
     found = mixes.copy()
@@ -42,7 +43,11 @@ def interference(baseline: pd.DataFrame, mixes: pd.DataFrame) -> pd.DataFrame:
 
 
 def slides_mix(mixes: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the mix that the slides show, with 99 % of reads."""
+    """Return the rows of the mix that the slides show, with 99 % of reads.
+
+    Args:
+        mixes: A row per drive and mix, with the column rwmixread (percent of reads).
+    """
     return mixes[mixes["rwmixread"] == _SLIDES_MIX].reset_index(drop=True)
 
 
@@ -51,10 +56,10 @@ def interference_table(mixes: pd.DataFrame) -> Table:
 
     The columns are:
 
-    - the rates of random writes alone, of random reads alone and of the mix, measured and published
+    - the rates (IOPS) of random writes alone, of random reads alone and of the mix, measured and published
     - the time of a random write, as a number of random reads
-    - the rate of the mix in percent of the rate of random reads alone: ideal (if a write only takes its own time) and
-      real
+    - the rate of the mix in percent of the rate of random reads alone: ideal (if a write took only its own time) and
+      real (measured)
 
     Args:
         mixes: The rows that `interference` returns.
@@ -77,7 +82,8 @@ def interference_table(mixes: pd.DataFrame) -> Table:
 def interference_text(mixes: pd.DataFrame) -> str:
     """Return a paragraph about the cost of random writes among random reads.
 
-    There are sentences for each drive, about the mix with 1 % of writes.
+    For each drive, sentences compare the measured rate of the mix of 99 % reads and 1 % writes with the rate that would
+    remain if a write took only its own time.
 
     Args:
         mixes: The rows that `interference` returns.

@@ -1,7 +1,8 @@
 """Keep jobs that measure from disturbing each other.
 
 Snakemake resources and Slurm options restrict which jobs run at the same time. Two jobs that measure real drives of one
-host do not run at the same time, unless both drives are listed under ``independent_drives`` in config/config.yaml.
+host do not run at the same time, with one exception: both drives are listed under ``independent_drives`` in
+config/config.yaml.
 """
 
 from iopatterns.base import yaml_schema
@@ -13,29 +14,34 @@ from iopatterns.workflow import hosts
 def resource_names(conf: config.Config) -> list[str]:
     """Return the names of the Snakemake resources that jobs of a run may require.
 
-    A run has one unit of each resource. There is a resource for each of these:
+    A run has one unit of each resource, so that two jobs that require the same resource run one after the other. There
+    is a resource for each of these:
 
-    - this host;
-    - each host that the entry of a drive names;
-    - each independent drive, which is a drive listed under ``independent_drives`` in config/config.yaml.
+    - this host: ``real_drive``
+    - each host that the entry of a configured drive names: ``real_drives_of_HOST``
+    - each independent drive, which is a drive listed under ``independent_drives`` in config/config.yaml:
+      ``real_drive_DRIVE``
     """
     hosts_of = dict.fromkeys(["", *(kinds.host_of(entry) for entry in conf.drives.values())])
     return [*(_of_host(host) for host in hosts_of), *(_of_independent(drive) for drive in conf.independent_drives)]
 
 
 def resource_amount(conf: config.Config, drive: str, resource: str) -> int:
-    """Return the amount of a resource that measuring a drive requires: 1 or 0.
+    """Return how many units of a resource a drive's measurement requires: 1 or 0.
 
-    The amount is 1 for these resources, and 0 for others:
+    The amount is 1 in these cases, and otherwise 0:
 
-    - A drive listed under ``independent_drives`` in config/config.yaml requires its own resource.
-    - Any other real drive requires the resource of its host, and those of all independent drives of this host.
-    - A simulated drive requires no resource.
+    - The drive is independent (listed under ``independent_drives`` in config/config.yaml), and the resource is that of
+      the drive.
+    - The drive is any other real drive, and the resource is that of its host, or that of an independent drive on the
+      same host.
+
+    A simulated drive therefore requires no resource.
 
     Args:
         conf: The configuration.
-        drive: The name of the drive.
-        resource: One of `resource_names`.
+        drive: The name of a configured drive.
+        resource: The name of a Snakemake resource, one of `resource_names`.
     """
     if drive in conf.independent_drives:
         return int(resource == _of_independent(drive))
@@ -48,9 +54,13 @@ def resource_amount(conf: config.Config, drive: str, resource: str) -> int:
 def slurm_options(conf: config.Config, drive: str) -> str:
     """Return the Slurm options of a job that measures a drive, as one text.
 
-    For a drive on a host, the text is ``--exclusive --nodelist=HOST``. If the drive is listed under
-    ``independent_drives`` in config/config.yaml, ``--exclusive`` is left out. For a drive without a host, the text is
-    empty.
+    If the entry of the drive names a host, the text is ``--exclusive --nodelist=HOST``: the job runs alone on this
+    host. If the drive is also listed under ``independent_drives`` in config/config.yaml, the text is
+    ``--nodelist=HOST``. If the entry names no host, the text is empty.
+
+    Args:
+        conf: The configuration.
+        drive: The name of a configured drive.
     """
     host = kinds.host_of(conf.drives[drive])
     # the host comes last, because the plugin would take text after a blank for an option
@@ -61,8 +71,8 @@ def slurm_options(conf: config.Config, drive: str) -> str:
 def check_independence(conf: config.Config) -> None:
     """Raise ConfigError if two independent drives are on the same disk of this host.
 
-    Independent drives are listed under ``independent_drives`` in config/config.yaml. They may be measured at the same
-    time, which would disturb both measurements on one disk.
+    Independent drives are the drives listed under ``independent_drives`` in config/config.yaml. Their measurements may
+    run at the same time. On one disk, both measurements would be disturbed. Drives of other hosts are not checked.
     """
     on: dict[str, str] = {}
     for drive in conf.independent_drives:
@@ -76,14 +86,14 @@ def check_independence(conf: config.Config) -> None:
 
 
 def disks_of_drive(conf: config.Config, drive: str) -> list[str]:
-    """Return the names of the physical disks of a real drive, such as ``sda``.
+    """Return the names of the physical disks of a real drive, such as ``["sda"]``.
 
-    A real drive is a disk, or a file on one or several disks. The list is empty if the drive is not real, or if its
-    disks cannot be determined.
+    A real drive is a whole disk, or a file on one or several disks. The list is empty if the drive is not real, or if
+    its disks cannot be determined.
 
     Args:
         conf: The configuration.
-        drive: The name of the drive.
+        drive: The name of a configured drive.
     """
     entry = conf.drives[drive]
     if not kinds.is_real(entry):

@@ -21,12 +21,14 @@ _UNUSABLE = {"{": "braces", "}": "braces", "\n": "a line break"}
 
 @contextlib.contextmanager
 def errors_as_messages() -> Iterator[None]:
-    """Print an IoPatternsError raised in the context, and exit with its exit status.
+    """Print the message of an IoPatternsError raised in the context, and exit.
 
-    Without this context, Snakemake would print a traceback.
+    An IoPatternsError is an error that the user can correct. Without this context, Snakemake would print a traceback.
+    Other exceptions pass unchanged.
 
     Raises:
-        SystemExit: The context raised an IoPatternsError.
+        SystemExit: The context raised an IoPatternsError. The exit status is the ``exit_status`` of the error: 2 for
+            wrong usage or configuration, otherwise 1.
     """
     try:
         yield
@@ -36,18 +38,30 @@ def errors_as_messages() -> Iterator[None]:
 
 
 def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> tuple[planned_cells.Cells, provenance.ChangedResults]:
-    """Check the project's folder and drives; return the cells of the run, and changed results.
+    """Check the project, and return the cells of the run and the changed results.
 
-    Both are also given to `RunLog`, which prints the progress. A process that runs a single job does not look for
-    changed results, because the process that started it has done so.
+    A cell is one configuration to measure: a drive, its settings and a workload. A result is changed if it or one of
+    its inputs differs from the SHA-256 checksum that was recorded when the result was made.
+
+    The function also writes the trigger file (see `provenance.write_trigger`), by which Snakemake makes changed results
+    again. It passes both return values to each `RunLog` of the workflow, which prints the progress of the run.
+
+    A process that Snakemake starts for a single job does not look for changed results and gets an empty mapping,
+    because the main process has looked for them.
 
     Args:
         workflow: Snakemake's object of the running workflow.
-        overrides: Values that replace keys of config/config.yaml.
+        overrides: Values that replace keys of config/config.yaml, such as ``{"repetitions": 3}``.
+
+    Returns:
+        The cells of the run; and the files that differ from their checksums, by the name of the rule that must run
+        again.
 
     Raises:
         ConfigError: Snakemake cannot run in the folder, a file of the user hides a module of Python, or the
             configuration is invalid.
+        CaptureError: Traces are to be recorded, but the Linux kernel for recording has not been built.
+        ProvenanceError: The trigger file cannot be written.
     """
     root = Path(workflow.basedir)
     check_folder(root)
@@ -80,6 +94,9 @@ def check_folder(root: Path) -> None:
     """Raise ConfigError if Snakemake cannot run in the project's folder.
 
     The folder must be the working directory, and its path must not contain braces or line breaks.
+
+    Args:
+        root: The project's folder.
     """
     path = str(root.absolute())
     if root.resolve() != Path.cwd().resolve():
@@ -95,12 +112,13 @@ def check_folder(root: Path) -> None:
 def require_sources(root: Path, inputs: Iterable[object]) -> None:
     """Raise ConfigError unless all source files of the rules exist and are readable.
 
-    A source is an input that no rule makes. Snakemake itself does not report a missing source if an earlier run left
-    the result that is made from the source.
+    A source file is an input that no rule makes, such as a notebook. If the result of an earlier run exists, Snakemake
+    itself does not report that a source file of this result is missing.
 
     Args:
         root: The project's folder.
-        inputs: The inputs of all rules. Other inputs than plain paths are ignored.
+        inputs: The inputs of all rules. Only plain paths are checked. Paths in data/raw or results, patterns with
+            braces, and input functions are ignored.
     """
     made = (f"{RAW_FOLDER}/", "results/")
     wanted = [file for file in inputs if isinstance(file, str) and "{" not in file and not file.startswith(made)]

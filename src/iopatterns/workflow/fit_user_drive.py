@@ -1,8 +1,9 @@
 """Fit a simulated drive (twin) to a user's drive: `snakemake twin_of_DRIVE`.
 
-The drive is measured at the points of `FIT_LEVELS` (combinations of workload, block size and depth), and is only read.
-Parameters of a model are fitted to two thirds of the points. The other points are held out, to report the error of the
-model where it was not fitted. Parameters that are not fitted keep the values of the model, and are assumed.
+The drive is measured at the points of `FIT_LEVELS`: the combinations of workload, block size and I/O depth. All
+workloads only read. Some parameters of a model are fitted to the rates at two thirds of the points. The other points
+are held out: the fit does not use them, and the error of the model at these points is reported. Parameters that are not
+fitted keep their values from the model, and are assumed.
 """
 
 import functools
@@ -63,7 +64,10 @@ START_MODELS: Mapping[bool, Mapping[str, Sequence[str]]] = {
 
 
 class DriveFitError(IoPatternsError):
-    """No simulated drive can be fitted to a drive; the message has cause and remedy."""
+    """No simulated drive can be fitted to a drive.
+
+    The message has the cause and the remedy.
+    """
 
     exit_status = 2
 
@@ -71,12 +75,15 @@ class DriveFitError(IoPatternsError):
 def fittable_drives(root: Path, words: Sequence[str] | None = None) -> list[str]:
     """Return the names of the drives that a simulated drive can be fitted to.
 
-    These are all drives except archives, which are drives that were measured elsewhere. If the command line contains
-    targets ``twin_of_DRIVE``, the function also checks that each DRIVE is one of these drives.
+    These are all known drives except archives. An archive is a drive that was measured elsewhere, of which only the raw
+    files exist here.
+
+    The function also checks the targets ``twin_of_DRIVE`` on the command line: each DRIVE must be one of the returned
+    names.
 
     Args:
         root: The project's folder.
-        words: The words of the command line; by default those of this process.
+        words: The words of the command line, such as ``["twin_of_labdisk"]``. None: those of this process.
 
     Raises:
         DriveFitError: The drive of a target does not exist or is an archive.
@@ -111,7 +118,10 @@ def _check(drive: str, entries: Mapping[str, "DriveEntry"]) -> None:
 def fit_folder(drive: str) -> Path:
     """Return the folder of a fit's results, ``results/twin_of_DRIVE``.
 
-    It is relative to the project's folder.
+    The path is relative to the project's folder.
+
+    Args:
+        drive: The name of the drive that was measured.
     """
     return Path("results") / f"{TARGET_PREFIX}{drive}"
 
@@ -119,20 +129,28 @@ def fit_folder(drive: str) -> Path:
 def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
     """Measure a drive, fit a model to it, and write model, notebook and report.
 
-    The files are written to `fit_folder`. The model is written only if its error is small enough. Existing measurements
-    of the drive are reused.
+    All workloads only read. A disk is written before only if ``precondition`` in config/config.yaml demands it.
+    Existing measurements of the drive are reused. Several models are fitted, and the model with the smallest mean error
+    on the fitted points is used. These files are written to `fit_folder`:
+
+    - points.csv: the measured points
+    - found.json: the findings, see `FitFindings`
+    - model.yaml: the fitted model, only if its mean error on the fitted points is at most 20 %
+      (`fitting.MAX_MEAN_ERROR`)
+    - notebook.ipynb, report.pdf, and the tables and figures of the notebook
 
     Args:
         root: The project's folder.
         drive: The name of the drive.
-        overrides: Values that replace keys of config/config.yaml. Only repetitions, runtime and file_size are used.
+        overrides: Values that replace keys of config/config.yaml. Only the keys ``repetitions``, ``runtime`` and
+            ``file_size`` are used.
 
     Returns:
-        A summary of the fit for the user.
+        A summary for the user: the errors of the model, and the paths of the files.
 
     Raises:
-        DriveFitError: The drive cannot be measured, or no model could be fitted.
-        IoPatternsError: Measuring failed.
+        DriveFitError: The drive does not exist, is an archive or was not measured, or no model could be fitted.
+        IoPatternsError: Measuring, the notebook or the report failed.
     """
     from iopatterns.workflow import notebooks
     from iopatterns.workflow.report import compile_report
@@ -156,12 +174,15 @@ def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
 def is_held_out(rw: str, bs: str, iodepth: str) -> bool:
     """Return whether a measured point is held out: the fit does not use its rate.
 
-    A point is a combination of the levels in `FIT_LEVELS`.
+    A point is a combination of the levels in `FIT_LEVELS`. A third of the points are held out.
 
     Args:
-        rw: The workload.
-        bs: The block size, as in `FIT_LEVELS`.
-        iodepth: The I/O depth, as in `FIT_LEVELS`.
+        rw: The workload, ``randread`` or ``read``.
+        bs: The block size as text, such as ``4k``.
+        iodepth: The I/O depth as text, such as ``32``.
+
+    Raises:
+        ValueError: A level is not in `FIT_LEVELS`.
     """
     places = [FIT_LEVELS[name].index(level) for name, level in (("rw", rw), ("bs", bs), ("iodepth", iodepth))]
     return sum(places) % _PARTS == _HELD_OUT
@@ -338,37 +359,47 @@ def _summary(drive: str, found: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class FitFindings:
-    """The findings of a fit, for its notebook.
+    """The findings of a fit, for the notebook that shows them.
+
+    A fit adjusts parameters of a model, so that a simulated drive (twin) has the measured rates of a user's drive.
 
     Attributes:
-        content: The content of found.json, which `fit_drive` wrote.
+        content: The content of the file found.json, which `fit_drive` wrote: measured points, fitted parameters and
+            errors.
     """
 
     content: Mapping[str, Any]
 
     @classmethod
     def load(cls, path: Path) -> "FitFindings":
-        """Return the findings in a file found.json."""
+        """Read the findings from a file found.json, which `fit_drive` wrote."""
         return cls(json.loads(path.read_text(encoding="utf-8")))
 
     @functools.cached_property
     def points(self) -> "pd.DataFrame":
-        """The measured points with the rate of the model, one row per point.
+        """The measured points with the rate of the fitted model, one row per point.
 
-        Points that the fit used come first, then held-out points. The columns are:
+        A point is a combination of workload, block size and I/O depth. Points that the fit used come first, then
+        held-out points, which the fit did not use. All rates are in IOPS. The columns are:
 
-        - ``rw``, ``bs_bytes``, ``iodepth``: the point.
+        - ``rw``, ``bs_bytes``, ``iodepth``: the point; ``rw`` is ``read`` or ``randread``.
         - ``executions``: the number of repetitions.
-        - ``measured_iops``, ``low_iops``, ``high_iops``: the mean measured rate, and its confidence interval.
-        - ``held_out``: whether the point is held out of the fit.
-        - ``model_iops``, ``error_percent``: the rate of the model, and its error.
+        - ``measured_iops``, ``low_iops``, ``high_iops``: the mean measured rate, and the ends of its confidence
+          interval.
+        - ``held_out``: whether the point is held out.
+        - ``model_iops``: the rate of the model.
+        - ``error_percent``: how much the rate of the model is above the measured rate; negative if it is below.
         """
         import pandas as pd
 
         return pd.DataFrame(self.content["points"]).sort_values("held_out", kind="stable").reset_index(drop=True)
 
     def points_table(self) -> "Table":
-        """Return a table of all points: measured rate, rate of the twin, and its error."""
+        """Return a table of all points: measured rate, rate of the twin, and its error.
+
+        A twin is a simulated drive. There is a row for each point (workload, block size and I/O depth). Points that the
+        fit used come first. Rates are in IOPS, errors in percent of the measured rate.
+        """
         from iopatterns.analysis.tables import (
             WORKLOAD_NAMES,
             Column,
@@ -393,7 +424,11 @@ class FitFindings:
         return Table(self.points.assign(use=uses), columns, "use")
 
     def parameters_table(self) -> "Table":
-        """Return a table of the fitted parameters, with values before and after the fit."""
+        """Return a table of the fitted parameters, with values before and after the fit.
+
+        There is a row for each parameter. The last printed column, "Ended at", has the bound of the search at which the
+        fitted value is, and a dash if the value is at no bound.
+        """
         import pandas as pd
 
         from iopatterns.analysis.tables import Column, Table
@@ -407,9 +442,10 @@ class FitFindings:
         return Table(pd.DataFrame(self.content["parameters"]), columns, "name")
 
     def figure(self) -> "Figure":
-        """Return a figure of rate over I/O depth, with a panel for each block size.
+        """Return a figure of the rate (IOPS) over the I/O depth, a panel per block size.
 
-        Curves of the drive and of the fitted twin are drawn together.
+        Each panel has curves of the measured drive, with confidence intervals, and of the fitted simulated drive
+        (twin).
         """
         from iopatterns.analysis.plots import curves_figure
 

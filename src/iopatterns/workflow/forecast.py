@@ -1,4 +1,7 @@
-"""Forecast a run: repetitions, duration, and bytes written on each drive."""
+"""Forecast a run: repetitions, duration, and bytes written to each drive.
+
+A repetition is one run of fio for a cell. A cell is one configuration: a drive, its settings and a workload.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,9 +30,10 @@ class Forecast:
 
     Attributes:
         drive: The name of the drive.
-        repetitions: The number of missing repetitions.
-        seconds: The estimated duration.
-        written_bytes: An upper limit of the bytes written to the drive; 0 for a simulated drive.
+        repetitions: The number of missing repetitions of all cells on the drive. A repetition is one run of fio.
+        seconds: The estimated duration, with preconditioning.
+        written_bytes: An upper limit of the bytes written to the drive, if it writes at most 1 GB/s; 0 for a simulated
+            drive.
     """
 
     drive: str
@@ -41,10 +45,13 @@ class Forecast:
 def measuring_s(cells: Cells, cell: grid.Cell, repetitions: int) -> float:
     """Return the estimated duration in seconds of measuring a cell.
 
+    A cell is one configuration: a drive, its settings and a workload. The estimate includes ramp time, warm-up, and
+    starting fio. It does not include preconditioning, see `preconditioning_s`.
+
     Args:
         cells: All cells of the run.
         cell: The cell.
-        repetitions: The number of repetitions to measure.
+        repetitions: The number of repetitions (runs of fio) to measure.
     """
     if kinds.is_simulated(cells.config.drives[cell.drive]):
         return repetitions * _TWIN_START_STOP_S + _TWIN_S_PER_S * _io_s(cell, repetitions)
@@ -55,8 +62,9 @@ def measuring_s(cells: Cells, cell: grid.Cell, repetitions: int) -> float:
 def preconditioning_s(cells: Cells, drive: str) -> float:
     """Return the longest time in seconds that preconditioning a drive may take.
 
-    With ``precondition: steady`` in config/config.yaml, a disk is written at random until its rate is steady. The
-    result is the time limit for these writes. It is 0 for any other drive or setting.
+    With ``precondition: steady`` in config/config.yaml, a whole disk is written at random before its first measurement
+    until its rate is steady. The result is the time limit of these writes. The result is 0 for a file or a simulated
+    drive, and for any other value of ``precondition``.
 
     Args:
         cells: All cells of the run.
@@ -67,9 +75,10 @@ def preconditioning_s(cells: Cells, drive: str) -> float:
 
 
 def drive_forecasts(cells: Cells) -> list[Forecast]:
-    """Return a forecast for each configured drive.
+    """Return a forecast for each configured drive, in the order of the configuration.
 
-    Archives, which are drives that were measured elsewhere, are left out.
+    A drive with nothing to measure has a forecast of 0 repetitions. Archives, which are drives that were measured
+    elsewhere, are left out.
     """
     missing: dict[str, list[tuple[grid.Cell, int]]] = {
         drive: [] for drive, entry in cells.config.drives.items() if not kinds.is_archived(entry)
@@ -83,7 +92,8 @@ def drive_forecasts(cells: Cells) -> list[Forecast]:
 def forecast_text(cells: Cells) -> str:
     """Return the forecast of all drives and of the run as text for the terminal.
 
-    `snakemake plan` prints it.
+    The text has a line for each drive with missing repetitions, and for each drive that no experiment measures. It ends
+    with the estimated duration of the run. `snakemake plan` prints the text.
     """
     lines, forecasts = [], drive_forecasts(cells)
     in_use, studies = {cell.drive for cell in cells}, ", ".join(cells.studies)
@@ -114,7 +124,8 @@ def forecast_text(cells: Cells) -> str:
 def own_repetitions_lines(cells: Cells) -> list[str]:
     """Return a line that lists the studies whose own file sets the repetitions.
 
-    The result is a list with this line, and empty if there is no such study.
+    The result is a list with one line, such as ``Repetitions of a cell: 10; set by the study's file: kapoor 1``. The
+    list is empty if there is no such study.
     """
     own = ", ".join(f"{study} {repetitions}" for study, repetitions in cells.own_repetitions().items())
     return [f"Repetitions of a cell: {cells.config.repetitions}; set by the study's file: {own}"] if own else []
@@ -123,9 +134,11 @@ def own_repetitions_lines(cells: Cells) -> list[str]:
 def run_s(cells: Cells, forecasts: Iterable[Forecast]) -> float:
     """Return the estimated duration of a run in seconds, with analysis and report.
 
+    The result is 0 if there is nothing to measure, analyse or report.
+
     Args:
         cells: All cells of the run.
-        forecasts: The forecasts of its drives.
+        forecasts: The forecasts of the drives, see `drive_forecasts`.
     """
     steps = _steps(cells)
     seconds = sum(each.seconds for each in forecasts)
@@ -163,8 +176,8 @@ def _io_s(cell: grid.Cell, repetitions: int) -> float:
 def _steps(cells: Cells) -> int:
     """Return the number of steps of analysis and report after measuring.
 
-    There are two steps for each study with new measurements, and one each for scorecard and report. The number is 0 if
-    nothing changed and the report exists.
+    There are two steps for each study with new measurements, one step for the scorecard, and one for the report. The
+    number is 0 if nothing changed and the report exists.
     """
     results = cells.root / cells.config.results
     changed = [

@@ -41,19 +41,19 @@ exec "$@"
 
 
 class ClusterError(IoPatternsError):
-    """Slurm or a host cannot run the jobs.
+    """Slurm or a host of the cluster cannot run the jobs.
 
-    If hosts are the cause, the message has a line for each of them.
+    If hosts are the cause, the message has a line for each of these hosts.
     """
 
 
 @dataclass(frozen=True)
 class Host:
-    """A host of the cluster.
+    """A host of the Slurm cluster.
 
     Attributes:
-        name: Its name in Slurm.
-        state: Its state as Slurm's `sinfo` prints it, such as ``idle`` or ``down*``.
+        name: The name of the host in Slurm.
+        state: The state of the host as Slurm's `sinfo` prints it, such as ``idle`` or ``down*``.
     """
 
     name: str
@@ -61,16 +61,19 @@ class Host:
 
     @property
     def is_unavailable(self) -> bool:
-        """Whether the host is in a state in which Slurm starts no job on it."""
+        """Whether Slurm starts no job on the host because of its state.
+
+        Such states are ``drained`` and ``down``, and states that end with ``*``: the host does not answer.
+        """
         return self.state.endswith("*") or self.state.startswith(_UNAVAILABLE)
 
 
 @dataclass(frozen=True)
 class SlurmSubmission:
-    """Where a run submits its jobs.
+    """The partition and hosts of a Slurm cluster to which a run submits its jobs.
 
     Attributes:
-        partition: The partition of the cluster; empty for Slurm's default.
+        partition: The partition of the cluster; empty for Slurm's default partition.
         excluded: The names of hosts that get no jobs.
     """
 
@@ -80,12 +83,13 @@ class SlurmSubmission:
 
 @dataclass(frozen=True)
 class HostReport:
-    """The result of checking a host.
+    """The result of checking whether jobs can run on a host.
 
     Attributes:
         host: The host.
-        text: What the host has or lacks, as a text that follows the name of the host.
-        is_ready: Whether jobs can run on the host; None if the host could not be checked.
+        text: What the host has or lacks, as a text that follows the name of the host, such as ``ready, fio-3.39``.
+        is_ready: Whether jobs can run on the host; None if the host could not be checked, for example because it is
+            down or busy.
     """
 
     host: Host
@@ -94,9 +98,9 @@ class HostReport:
 
 
 def slurm_submission(workflow: Any) -> SlurmSubmission | None:
-    """Return where a Snakemake workflow submits its jobs.
+    """Return where a workflow submits its Slurm jobs; None if it does not use Slurm.
 
-    Returns None if they run on this host.
+    Without Slurm, the jobs run on this host.
 
     Args:
         workflow: Snakemake's object of the running workflow.
@@ -114,11 +118,11 @@ def slurm_submission(workflow: Any) -> SlurmSubmission | None:
 
 
 def cluster_hosts(submission: SlurmSubmission, required: Iterable[str] = ()) -> list[Host]:
-    """Return the hosts of a cluster that may get jobs, sorted by name.
+    """Return the hosts of a Slurm cluster that may get jobs, sorted by name.
 
     Args:
-        submission: Where the jobs are submitted: hosts of another partition and excluded hosts are left out.
-        required: The names of hosts to return in any case.
+        submission: Where the jobs are submitted. Hosts outside its partition and its excluded hosts are left out.
+        required: The names of hosts that are returned even if they would be left out.
 
     Raises:
         ClusterError: Slurm is not installed or does not answer.
@@ -149,8 +153,10 @@ def cluster_hosts(submission: SlurmSubmission, required: Iterable[str] = ()) -> 
 def check_host_names(drives: Mapping[str, kinds.ResolvedEntry], hosts: Sequence[Host]) -> None:
     """Raise ConfigError if the entry of a drive names a host that the cluster lacks.
 
+    The message has a line for each such drive.
+
     Args:
-        drives: The entries of config/drives.yaml, by name.
+        drives: The entries of config/drives.yaml, by the name of the drive.
         hosts: The hosts of the cluster.
     """
     names = [host.name for host in hosts]
@@ -167,25 +173,30 @@ def check_host_names(drives: Mapping[str, kinds.ResolvedEntry], hosts: Sequence[
 def is_on_this_host(entry: kinds.DriveEntry) -> bool:
     """Return whether a drive belongs to this host.
 
-    This is so if the entry of the drive in config/drives.yaml names this host or no host.
+    A drive belongs to this host if its entry names this host or no host.
+
+    Args:
+        entry: The entry of the drive in config/drives.yaml.
     """
     host = kinds.host_of(entry)
     return not host or machine.is_this_host(host)
 
 
 def require_hosts(root: Path, drives: Mapping[str, kinds.ResolvedEntry], cluster: SlurmSubmission | None) -> None:
-    """Check that the hosts of a run can measure its drives; otherwise raise.
+    """Raise an error unless the hosts of a run can measure its drives.
 
-    Hosts that are unavailable for now are printed.
+    Without Slurm, only the names of the drives' hosts are compared with this host. With Slurm, a check runs on each
+    host (see `query_hosts`). A host that cannot be checked now, for example because it is down, is only printed if
+    another host is ready: the jobs for this host wait.
 
     Args:
         root: The project's folder.
-        drives: The drives to measure, by name.
+        drives: The entries of the drives to measure, by name.
         cluster: Where the jobs are submitted; None if they run on this host.
 
     Raises:
-        ConfigError: A drive belongs to another host.
-        ClusterError: A host lacks something that jobs need, or no host is ready.
+        ConfigError: A drive belongs to another host than this one, or to a host that the cluster lacks.
+        ClusterError: A host lacks something that jobs need, no host is ready, or Slurm does not answer.
     """
     if cluster is None:
         problems = [
@@ -207,18 +218,20 @@ def require_hosts(root: Path, drives: Mapping[str, kinds.ResolvedEntry], cluster
 
 
 def query_hosts(root: Path, drives: Mapping[str, kinds.ResolvedEntry], cluster: SlurmSubmission) -> list[HostReport]:
-    """Run a check on each host of a cluster, and return the reports.
+    """Run a check on each host of a Slurm cluster; return a report per host, by name.
 
-    The check is a Slurm job on the host (``iopatterns hosts --here``). Several hosts are checked at the same time.
+    The check is a Slurm job on the host, which runs ``iopatterns hosts --here``. It checks the checkout, fio, and the
+    drives of this host. Up to 16 hosts are checked at the same time. A host that is unavailable gets no job, and its
+    report says so.
 
     Args:
         root: The project's folder.
-        drives: The drives to measure, by name. A host is also checked for the drives that belong to it.
+        drives: The entries of the drives to measure, by name. Each host that an entry names is checked, too.
         cluster: Where the jobs are submitted.
 
     Raises:
         ConfigError: The cluster does not have the host of a drive.
-        ClusterError: Slurm does not answer.
+        ClusterError: Slurm is not installed or does not answer.
     """
     drives_of: dict[str, list[str]] = {}
     for drive, entry in drives.items():
@@ -261,12 +274,15 @@ def _query(root: Path, host: Host, new_file: str, drives: Sequence[str]) -> Host
 def check_this_host(root: Path, drives: Mapping[str, kinds.DriveEntry]) -> tuple[bool, str]:
     """Check whether this host can measure simulated drives and the given drives.
 
+    The check does not change or write to the drives.
+
     Args:
         root: The project's folder.
-        drives: The drives that belong to this host, by name.
+        drives: The entries of the drives that belong to this host, by name.
 
     Returns:
-        Whether the host can, and a text: the version of fio if it can, otherwise everything that is missing.
+        Whether this host can measure them; and a text. If it can, the text has the version of fio, such as ``ready,
+        fio-3.39``. Otherwise it lists everything that is missing.
     """
     lacks = []
     version = ""
@@ -289,7 +305,7 @@ def check_this_host(root: Path, drives: Mapping[str, kinds.DriveEntry]) -> tuple
 def _problem(root: Path, entry: kinds.DriveEntry) -> str:
     """Return what prevents measuring a real drive on this host; empty if nothing does.
 
-    The check does not open the drive.
+    The check writes nothing. A disk is opened for reading only; a file is not opened.
 
     Args:
         root: The project's folder.
@@ -317,5 +333,8 @@ def _problem(root: Path, entry: kinds.DriveEntry) -> str:
 
 
 def report_lines(reports: Iterable[HostReport]) -> list[str]:
-    """Return a line for each report: the name of the host, and what it has or lacks."""
+    """Return a line for each report: the name of the host, and what it has or lacks.
+
+    An example is ``node1 ready, fio-3.39``.
+    """
     return [f"{each.host.name} {each.text}" for each in reports]

@@ -1,7 +1,8 @@
 """Compare results with manifests: committed SHA-256 checksums of a default run.
 
-A default run measures simulated drives (twins), and gives the same files on every machine. There is a manifest for each
-study, and one for the report and the scorecard. They are in data/manifests, in a folder for each version of fio.
+A default run measures simulated drives (twins), and gives the same files on every machine. A manifest lists the
+checksums of the files of one study, or of the report and the scorecard. The manifests are in data/manifests, in a
+folder for each version of fio.
 """
 
 import hashlib
@@ -30,7 +31,10 @@ _CONFIGURATION = "# configuration "
 
 
 class ManifestError(IoPatternsError):
-    """A result is missing, so that the run cannot be compared with a manifest."""
+    """A result is missing, so that the run cannot be compared with a manifest.
+
+    A manifest is a committed list of SHA-256 checksums of the files of a default run.
+    """
 
 
 @dataclass(frozen=True)
@@ -117,12 +121,15 @@ def _sums(root: Path, paths: Iterable[str], results: str) -> dict[str, str]:
 def study_digest(plan: Cells, study: str) -> str:
     """Return a SHA-256 of the configuration that a study's results depend on.
 
-    It covers repetitions, cells, and parameters of the notebook. Results of two runs are comparable only if this digest
-    is the same.
+    The digest covers the number of repetitions, the cells (drive, settings and workload of each), and the parameters of
+    the notebook. The results of two runs are comparable only if their digests are equal.
 
     Args:
         plan: The cells of the run.
         study: The name of the study.
+
+    Returns:
+        64 hexadecimal digits.
     """
     requested = hashlib.sha256(f"{grid.repetitions(plan.config, study)}\n".encode())
     for cell in plan.of_study(study):
@@ -132,9 +139,9 @@ def study_digest(plan: Cells, study: str) -> str:
 
 
 def report_digest(plan: Cells) -> str:
-    """Return a SHA-256 of the configurations of all studies, in the report's order.
+    """Return a SHA-256 of the configurations of all studies, as 64 hexadecimal digits.
 
-    It is computed from the result of `study_digest` for each study.
+    The digest is computed from the result of `study_digest` for each study, in the order of the report.
 
     Args:
         plan: The cells of the run.
@@ -144,7 +151,9 @@ def report_digest(plan: Cells) -> str:
 
 
 def manifest_path(root: Path, fio_version: str, name: str) -> Path:
-    """Return the path of a manifest file.
+    """Return the path of a manifest, the file with the checksums of a default run.
+
+    An example is data/manifests/fio-3.39/kapoor.sha256. The file need not exist.
 
     Args:
         root: The project's folder.
@@ -155,17 +164,21 @@ def manifest_path(root: Path, fio_version: str, name: str) -> Path:
 
 
 def write_manifests(root: Path, fio_version: str) -> Path:
-    """Write manifests of the results in the default results folder.
+    """Write manifests: SHA-256 checksums of the results in the default folder.
+
+    One manifest is written for each configured study, and one for the report and the scorecard. Existing manifests of
+    this version of fio are replaced. The default folder is results.
 
     Args:
         root: The project's folder.
-        fio_version: The version of fio that measured.
+        fio_version: The version of fio that measured, such as ``fio-3.39``.
 
     Returns:
-        The folder of the manifests, data/manifests/<fio_version>.
+        The folder of the manifests, data/manifests/<fio_version> below `root`.
 
     Raises:
         ManifestError: A result is missing.
+        ConfigError: The configuration is invalid.
     """
     plan = planned_cells.load_cells(root)
     names = {study: _files(root / config.DEFAULT_RESULTS, plan, study) for study in plan.studies}
@@ -183,26 +196,29 @@ def write_manifests(root: Path, fio_version: str) -> Path:
 def compare_results(root: Path, fio_version: str, results: str = config.DEFAULT_RESULTS) -> tuple[bool, str]:
     """Compare the results of a run with the committed manifests.
 
-    There are manifests of each study, and of report and scorecard, for one or more versions of fio. These are compared:
+    A manifest lists SHA-256 checksums of the files of a default run. For each version of fio, there is a manifest for
+    each study, and one for report and scorecard. Compared are:
 
-    - Each study whose configuration has not changed since its manifest was written.
-    - Report and scorecard, if this is so for all studies.
-    - Nothing, if a drive is real or an archive.
+    - each study whose configuration has not changed since its manifest was written
+    - report and scorecard, if no study has a changed configuration
+    - nothing, if a configured drive is real or an archive (measured elsewhere)
 
     If no manifest exists for the given version of fio, the manifests of the version with the fewest differences are
     used. In this case only tables, figures and numbers are compared, because other files contain the version.
 
     Args:
         root: The project's folder.
-        fio_version: The version of fio that measured.
+        fio_version: The version of fio that measured, such as ``fio-3.39``.
         results: The results folder, relative to `root`.
 
     Returns:
-        A truth value and a text about the comparison. The value is False if a file differs from the manifest of the
-        given version of fio, otherwise True.
+        Whether the results are as expected; and a text about the comparison. The first value is False only if a file
+        differs from a manifest of the given version of fio. It is therefore True if nothing was compared, or if the
+        manifests are of another version.
 
     Raises:
         ManifestError: A result is missing.
+        ConfigError: The configuration is invalid.
     """
     plan = planned_cells.load_cells(root)
     if archived := planned_cells.archives_by_drive(plan.config):

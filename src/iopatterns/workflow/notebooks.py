@@ -1,6 +1,6 @@
 """Execute notebooks with checked parameters.
 
-Notebooks themselves use this module to find the project's folder and their own code.
+Notebooks import this module to find the project's folder and the module with their own code.
 """
 
 import ast
@@ -35,7 +35,10 @@ _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool,
 
 
 class NotebookError(IoPatternsError):
-    """A notebook or one of its parameters is invalid, or one of its cells failed."""
+    """A notebook or one of its parameters is invalid, or one of its cells failed.
+
+    Also raised if the project's folder is not found, or if a notebook did not write a file that it should have written.
+    """
 
 
 class NotebookParameter(NamedTuple):
@@ -44,7 +47,7 @@ class NotebookParameter(NamedTuple):
     Attributes:
         name: The name of the variable.
         type: The declared type, such as ``float``, ``list[int]`` or ``str | None``.
-        required: Whether the parameter has no default value.
+        required: Whether the parameter has no default value, so that the caller must give one.
     """
 
     name: str
@@ -56,10 +59,11 @@ def project_root(start: Path | str | None = None) -> Path:
     """Return the project's folder: the nearest folder with a Snakefile.
 
     Args:
-        start: The search begins in this folder and continues above it. The default is the working directory.
+        start: The folder in which the search begins. The search continues in the folders above it. None: the working
+            directory.
 
     Raises:
-        NotebookError: No such folder has a Snakefile.
+        NotebookError: Neither the folder nor a folder above it has a Snakefile.
     """
     folder = Path(start or Path.cwd()).resolve()
     for candidate in (folder, *folder.parents):
@@ -74,23 +78,27 @@ def project_root(start: Path | str | None = None) -> Path:
 def from_root(path: Path | str) -> Path:
     """Return the absolute path of a path relative to the project's folder.
 
-    An absolute path is returned unchanged. In a notebook that papermill executes, the function first checks the
-    parameters that papermill inserted.
+    An absolute path is returned unchanged. The project's folder is found from the working directory, see
+    `project_root`.
+
+    In a notebook that papermill executes, the function first checks the parameters that papermill inserted. A notebook
+    thus checks its parameters by calling this function.
 
     Raises:
-        NotebookError: The project is not found, or an inserted parameter is invalid.
+        NotebookError: The project is not found, or an inserted parameter is unknown, missing or of another type.
     """
     _check_injected()
     return project_root() / path
 
 
 def study_code(study: str) -> types.ModuleType:
-    """Return the module ``notebooks/<study>.py`` with the code of a study's notebook.
+    """Import the module ``notebooks/<study>.py``, the code of a study's notebook.
 
-    Unlike an ``import`` statement, this works in any working directory of the project, and for a study with a hyphen.
+    Unlike an ``import`` statement, the function works in any working directory of the project, and for a study with a
+    hyphen in its name.
 
     Raises:
-        NotebookError: There is no such file.
+        NotebookError: There is no such file, or the working directory is not in a project.
     """
     path = project_root() / f"notebooks/{study}.py"
     spec = importlib.util.spec_from_file_location(study, path)
@@ -121,9 +129,9 @@ def _check_injected() -> None:
 
 
 def source_sha256(notebook: Path | str) -> str:
-    """Return the SHA-256 of a notebook's code cells and their tags.
+    """Return the SHA-256 of a notebook's code cells and their tags, in hexadecimal.
 
-    Outputs and execution counts have no influence. The text is empty for a missing or invalid file, which
+    Text cells, outputs and execution counts have no influence. The result is empty for a missing or invalid file, which
     `entry.require_sources` reports.
     """
     try:
@@ -141,11 +149,13 @@ def source_sha256(notebook: Path | str) -> str:
 def declared_notebook_parameters(notebook: Path | str) -> dict[str, NotebookParameter]:
     """Return the parameters that a notebook declares, by name.
 
-    They are declared in the cell with the tag ``parameters``. Each line of this cell is an annotated assignment, such
-    as ``confidence: float = 0.95``. A parameter without a value must be given when the notebook is executed.
+    The parameters are declared in the cell with the tag ``parameters``. Each line of this cell is an annotated
+    assignment, such as ``confidence: float = 0.95``. A parameter without a value, such as ``tables: str``, must be
+    given when the notebook is executed.
 
     Raises:
-        NotebookError: The notebook does not have exactly one such cell, or a line of the cell declares no parameter.
+        NotebookError: The notebook cannot be read, does not have exactly one such cell, or has a line in this cell that
+            declares no parameter.
     """
     return _declared_parameters(_read(Path(notebook)), Path(notebook))
 
@@ -161,20 +171,21 @@ def execute_notebook(
 
     The kernel is this Python interpreter, started in the project's folder with an empty IPython profile. A user's own
     kernels, environment variables and packages therefore do not change results. The copy contains no times, and no
-    paths of this machine except in the outputs of cells. If a cell fails, the copy is written with the traceback.
+    paths of this machine except in the outputs of cells. If a cell fails, the copy is still written, with the
+    traceback.
 
     Args:
-        notebook: The notebook.
-        executed: The copy to write.
-        parameters: Values of the notebook's parameters. Other parameters have their default values.
+        notebook: The path of the notebook. The project's folder is found from it, see `project_root`.
+        executed: The path of the copy to write.
+        parameters: Values of the notebook's parameters, by name. Other parameters keep their default values.
         cell_limit_s: How long each cell may run, in seconds.
 
     Returns:
         The path of the copy.
 
     Raises:
-        NotebookError: A parameter is unknown, missing or of another type, or a cell fails or runs for too long.
-            Parameters are checked before the kernel starts.
+        NotebookError: The notebook cannot be read; a parameter is unknown, missing or of another type; or a cell fails
+            or runs for too long. Parameters are checked before the kernel starts.
         NoRoomError: The disk with temporary files or the copy is full.
     """
     notebook, executed = Path(notebook), Path(executed)
@@ -195,10 +206,10 @@ def execute_notebook(
 def require_outputs(notebook: Path | str, declared: Iterable[str], began_s: float) -> None:
     """Raise NotebookError if a file that a notebook should have written is missing.
 
-    The message also lists the undeclared files that the notebook has written.
+    The message lists the missing files, and the files that the notebook has written without a declaration.
 
     Args:
-        notebook: The notebook.
+        notebook: The path of the notebook.
         declared: The paths of the tables, figures and numbers that the study's file declares.
         began_s: The time at which the notebook was started, in seconds since the epoch.
     """

@@ -24,9 +24,10 @@ PROGRESS_FILE = f"{RAW_FOLDER}/.progress"
 
 
 class StopReason(enum.Enum):
-    """Why a cell has no more repetitions: which file limits their number.
+    """Which file limits the number of repetitions of a cell.
 
-    The value of each member is a text for the user, such as ``repetitions of the study's file``.
+    A repetition is one run of fio for a cell. A cell is one configuration: a drive, its settings and a workload. The
+    value of each member is a text for the user, such as ``repetitions of the study's file``.
     """
 
     CONFIGURATION = f"repetitions of {config.CONFIG_FILE}"
@@ -35,7 +36,9 @@ class StopReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The number of repetitions of a finished cell, and what sets this number.
+    """The number of repetitions that a cell needs, and what sets this number.
+
+    A repetition is one run of fio for a cell. A cell is one configuration: a drive, its settings and a workload.
 
     Attributes:
         repetitions: The number of repetitions.
@@ -47,11 +50,11 @@ class Completion:
 
 
 class ArchiveFile(NamedTuple):
-    """The file that contains the packed raw files of a drive.
+    """The file with the packed raw files of a drive that was measured elsewhere.
 
     Attributes:
-        path: The path of the file.
-        sha256: Its SHA-256 checksum.
+        path: The path of the file, as in the drive's entry in config/drives.yaml.
+        sha256: The SHA-256 checksum of the file.
     """
 
     path: str
@@ -62,16 +65,19 @@ class ArchiveFile(NamedTuple):
 class Cells:
     """The cells of a run, and the files that existed when the run was planned.
 
-    A cell is one configuration to measure: a drive, its settings and a workload. Each cell has a folder for its raw
-    files. In the attributes, the path of the folder below `RAW_FOLDER` identifies the cell.
+    A cell is one configuration to measure: a drive, its settings and a workload. Each repetition (run of fio) of a cell
+    gives one raw file. The raw files of a cell are in a folder of the cell. In the attributes, the path of this folder
+    below data/raw identifies the cell, such as ``c400/saif2020/randread-4k-q1-j1-1a2b3c4d``.
 
     Attributes:
         config: The checked configuration of the run.
-        by_study: The cells of each study, by folder. Their order is that of the study's file.
+        by_study: The cells of each study, by folder. Drives are in the order of config/config.yaml, and the cells of a
+            drive in the order of the study's file.
         completions: The number of repetitions of each cell, by folder.
-        modified_ns: The modification time of each existing file of a cell, by folder and file name. Raw files of
-            simulated drives that another simulator or another fio made are left out: they are measured again.
-        outdated: The folders of the cells with such raw files.
+        modified_ns: The modification time of each existing file of a cell in nanoseconds, by folder and file name. Raw
+            files of simulated drives that another simulator or another fio made are left out, because they are measured
+            again.
+        outdated: The folders of the cells that have such raw files.
     """
 
     config: config.Config
@@ -87,7 +93,7 @@ class Cells:
 
     @property
     def studies(self) -> list[str]:
-        """The names of the studies, in the order of the configuration."""
+        """The names of the configured studies, in the order of config/config.yaml."""
         return list(self.by_study)
 
     def __iter__(self) -> Iterator[grid.Cell]:
@@ -96,34 +102,48 @@ class Cells:
             yield from of_study.values()
 
     def of_study(self, study: str, drive: str | None = None) -> list[grid.Cell]:
-        """Return the cells of a study.
+        """Return the cells of a study, drive by drive.
+
+        Drives are in the order of config/config.yaml, and the cells of a drive in the order of the study's file.
 
         Args:
             study: The name of the study.
-            drive: The only drive to include; all if None.
+            drive: The drive whose cells are returned; None for the cells of all drives.
+
+        Raises:
+            KeyError: The study is not configured.
         """
         return [cell for cell in self.by_study[study].values() if drive in {None, cell.drive}]
 
     def of_files(self, raw_files: Iterable[str]) -> list[grid.Cell]:
         """Return the cells to which raw files belong, each cell once.
 
+        A raw file is what fio wrote in one repetition of a cell.
+
         Args:
-            raw_files: Paths of raw files, relative to the project's folder.
+            raw_files: Paths of raw files relative to the project's folder, such as
+                ``data/raw/c400/saif2020/randread-4k-q1-j1-1a2b3c4d/01.json``.
+
+        Raises:
+            KeyError: A raw file belongs to no cell of the run.
         """
         folders = dict.fromkeys(raw.removeprefix(f"{RAW_FOLDER}/").rpartition("/")[0] for raw in raw_files)
         return [self.by_study[folder.split("/")[1]][folder] for folder in folders]
 
     def raw_files(self, cells: Iterable[grid.Cell]) -> list[str]:
-        """Return the paths of all raw files of the cells, existing or not.
+        """Return the paths of all raw files that some cells need, existing or not.
 
-        The paths are relative to the project's folder.
+        There is one raw file for each repetition (run of fio) of a cell. The paths are relative to the project's
+        folder.
         """
         return [f"{RAW_FOLDER}/{cell.folder}/{name}" for cell in cells for name in self._names(cell)]
 
     def missing(self, cells: Iterable[grid.Cell]) -> list[str]:
-        """Return the paths of raw files of the cells that have not been measured.
+        """Return the paths of raw files of some cells that have not been measured.
 
-        The paths are relative to the project's folder. Files written after the configuration was read count as missing.
+        The paths are relative to the project's folder. The result describes the files at the time at which the run was
+        planned: a raw file that was written later still counts as missing. A raw file of a simulated drive counts as
+        missing, too, if another simulator or another fio made it.
         """
         return [
             f"{RAW_FOLDER}/{cell.folder}/{name}"
@@ -133,16 +153,17 @@ class Cells:
         ]
 
     def unfinished(self, cells: Iterable[grid.Cell]) -> list[grid.Cell]:
-        """Return the given cells that have missing raw files."""
+        """Return the given cells that have missing raw files, see `Cells.missing`."""
         return [cell for cell in cells if self.missing([cell])]
 
     def declared_outputs(self, cells: Iterable[grid.Cell]) -> list[str]:
         """Return the raw files to declare to Snakemake as outputs of the cells.
 
-        The last raw file of each cell is declared. As repetitions are measured in order, it stands for all earlier
-        files. If the last file exists, each earlier file that is missing or newer than the last one is declared, too.
+        The last raw file of each cell is declared. Repetitions are measured in order, so the last raw file shows that
+        all earlier raw files were measured. If the last raw file exists, each earlier raw file that is missing or newer
+        than the last one is declared, too.
 
-        Few declared files save time and memory of Snakemake.
+        Few declared files save time and memory of Snakemake. The paths are relative to the project's folder.
         """
         found = []
         for cell in cells:
@@ -153,20 +174,22 @@ class Cells:
         return found
 
     def experiments(self, study: str) -> dict[str, list[str]]:
-        """Return the experiments to which each cell of a study belongs.
+        """Return the names of the experiments that contain each cell of a study.
+
+        A study consists of experiments. Several experiments may contain the same cell.
 
         Args:
             study: The name of the study.
 
         Returns:
-            The names of the experiments, by the folder of the cell.
+            A list of names for each cell. The key is the folder of the cell below data/raw.
         """
         return {folder: list(cell.experiments) for folder, cell in self.by_study[study].items()}
 
     def own_repetitions(self) -> dict[str, int]:
-        """Return the number of repetitions of each study whose own file sets it.
+        """Return the number of repetitions of each study whose own file sets the number.
 
-        Other studies have the number in config/config.yaml.
+        For the studies that are left out, config/config.yaml sets the number.
         """
         completions = {study: self.completions[next(iter(cells))] for study, cells in self.by_study.items()}
         return {study: each.repetitions for study, each in completions.items() if each.reason is StopReason.STUDY}
@@ -176,13 +199,15 @@ class Cells:
 
 
 def load_cells(root: Path, overrides: Mapping[str, Any] | None = None, cache: ChecksumCache | None = None) -> Cells:
-    """Return the cells of a project's configuration.
+    """Load a project's configuration; return its cells and their existing raw files.
+
+    A cell is one configuration to measure: a drive, its settings and a workload.
 
     Args:
         root: The project's folder.
-        overrides: Values that replace keys of config/config.yaml.
-        cache: What is known of unchanged files. None: raw files that another simulator or another fio made are not
-            looked for.
+        overrides: Values that replace keys of config/config.yaml, such as ``{"repetitions": 3}``.
+        cache: A cache of facts about unchanged files, with which the function looks for raw files that another
+            simulator or another fio made. None: such raw files are not looked for.
 
     Raises:
         ConfigError: The configuration is invalid, or a study has no cell on any of the drives.
@@ -222,8 +247,8 @@ def _outdated(folder: Path, stats: Mapping[str, os.stat_result], cache: Checksum
 
     Args:
         folder: The folder of a cell on a simulated drive.
-        stats: The results of ``stat`` of its files, by name.
-        cache: What is known of unchanged files.
+        stats: The results of ``stat`` of the files in the folder, by name.
+        cache: A cache of facts about unchanged files.
     """
     raws = [name for name in stats if f"{metadata_path(Path(name))}" in stats]
     if not raws:
@@ -236,9 +261,10 @@ def _outdated(folder: Path, stats: Mapping[str, os.stat_result], cache: Checksum
 
 
 def _programs(folder: Path, raws: Iterable[str]) -> str:
-    """Return which programs made raw files, as text with a line ``PROGRAMS: NAMES`` for each combination.
+    """Return which programs made raw files, as text.
 
-    Raw files whose metadata cannot be read are left out. They are reported when they are used.
+    The text has a line ``PROGRAMS: NAMES`` for each combination of programs, with the names of its raw files. Raw files
+    whose metadata cannot be read are left out. They are reported when they are used.
     """
     found: dict[str, list[str]] = {}
     for name in sorted(raws):
@@ -251,7 +277,8 @@ def _programs(folder: Path, raws: Iterable[str]) -> str:
 def archives_by_drive(conf: config.Config) -> dict[str, ArchiveFile]:
     """Return the archive of each drive that was measured elsewhere, by drive name.
 
-    Such a drive has an entry in config/drives.yaml with the path of the archive instead of a disk.
+    An archive is a file with the packed raw files of a drive. The entry of such a drive in config/drives.yaml has the
+    path of the archive instead of a disk.
     """
     return {
         drive: ArchiveFile(os.path.normpath(entry["path"]), entry["contents"].sha256)
@@ -263,8 +290,8 @@ def archives_by_drive(conf: config.Config) -> dict[str, ArchiveFile]:
 def unpacked_marker(drive: str) -> str:
     """Return the path of the file that marks the archive of a drive as unpacked.
 
-    The archive contains the packed raw files of a drive that was measured elsewhere. The returned path is relative to
-    the project's folder.
+    The archive contains the packed raw files of a drive that was measured elsewhere. The returned path is in
+    data/raw/<drive>, relative to the project's folder. The file need not exist.
 
     Args:
         drive: The name of the drive.
@@ -286,7 +313,10 @@ def _no_drive(conf: config.Config, study: str) -> str:
 
 
 def _stats(folder: Path) -> dict[str, os.stat_result]:
-    """Return the results of ``stat`` of the files in a folder, by name; none if there is no folder."""
+    """Return the results of ``stat`` of the files in a folder, by name.
+
+    The result is empty if there is no folder.
+    """
     try:
         with os.scandir(folder) as entries:
             return {entry.name: entry.stat() for entry in entries}

@@ -1,9 +1,9 @@
-"""Replay the processes of a system call trace in a guest system.
+"""Replay the processes of a system call trace in a guest Linux system.
 
-Replaying them makes the requests that a recording of a block trace contains. A single fio process does all runs of a
-recording, because fio takes seconds to start in a guest. Each run begins with a job that transfers nothing. Before this
-job, the guest's shell prepares files and caches, and records the guest's time. A run ends when the page cache has been
-written to the drive.
+The replay makes the requests to a drive that a recording of a block trace contains. A single fio process does all runs
+of a recording, because fio takes seconds to start in a guest. Each run begins with a job that transfers nothing. Before
+this job, the guest's shell prepares files and caches, and records the guest's time. A run ends when the page cache has
+been written to the drive.
 """
 
 import hashlib
@@ -47,11 +47,13 @@ echo phase $1 $(date +%s%N) >> {linux.GUEST_FOLDER}/{PHASE_MARKS}
 
 @dataclass(frozen=True)
 class ReplayRun:
-    """Processes that are replayed in parallel, as one phase of the recording.
+    """Processes of a system call trace that are replayed in parallel.
+
+    A run is one phase (named part) of the block trace that is recorded during the replay.
 
     Attributes:
-        name: The name of the phase.
-        processes: The numbers of the processes in the trace, from 0.
+        name: The name of the phase, such as ``8-run-1``.
+        processes: The numbers of the processes in the trace, counted from 0.
     """
 
     name: str
@@ -60,10 +62,11 @@ class ReplayRun:
     def delay_ms(self, process: int) -> int:
         """Return the delay in milliseconds after which a process starts in this run.
 
-        The delay is pseudo-random, and depends on the names of run and process. A single process has no delay.
+        The delay is pseudo-random, from 0 to 19 ms. It depends only on the name of the run and the number of the
+        process. If the run has a single process, the delay is 0.
 
         Args:
-            process: The number of the process.
+            process: The number of the process in the trace, counted from 0.
         """
         if len(self.processes) == 1:
             return 0
@@ -73,11 +76,14 @@ class ReplayRun:
 
 @dataclass(frozen=True)
 class ProcessReplay:
-    """The runs of one recording, which are replayed one after the other.
+    """The replay of a workload's processes that is recorded as one block trace.
+
+    A replay consists of runs, which take place one after the other.
 
     Attributes:
-        workload: The replayed workload, one of `stand_ins.STAND_IN_NAMES`.
-        runs: The runs.
+        workload: The name of the replayed workload (a synthetic trace of system calls), one of
+            `stand_ins.STAND_IN_NAMES`.
+        runs: The runs, in order.
     """
 
     workload: str
@@ -87,24 +93,25 @@ class ProcessReplay:
     def one_by_one(cls, workload: str, processes: int) -> "ProcessReplay":
         """Return a replay with a run for each of the first processes of a workload.
 
-        The names of the runs are ``process-01`` and so on.
+        The names of the runs are ``process-01``, ``process-02`` and so on.
 
         Args:
-            workload: The workload.
-            processes: The number of processes.
+            workload: The name of the workload, such as ``Sandia-cth``.
+            processes: The number of processes to replay.
         """
         return cls(workload, [ReplayRun(f"process-{number + 1:02}", (number,)) for number in range(processes)])
 
     @classmethod
     def at_once(cls, workload: str, numbers: Sequence[int], runs: int) -> "ProcessReplay":
-        """Return a replay with runs of parallel processes.
+        """Return a replay with runs of several parallel processes.
 
-        The names of the runs are ``8-run-1`` and so on, where 8 is the number of processes.
+        With ``numbers=[2, 8]`` and ``runs=3``, three runs of 2 processes are followed by three runs of 8 processes. The
+        runs of 8 processes replay the first 8 processes of the workload, and have the names ``8-run-1``, ``8-run-2``
+        and ``8-run-3``.
 
         Args:
-            workload: The workload.
-            numbers: How many processes a run replays in parallel, for each group of runs. A run of 8 processes replays
-                the first 8 processes of the workload.
+            workload: The name of the workload, such as ``Sandia-cth``.
+            numbers: The number of parallel processes in each group of runs.
             runs: The number of runs in each group.
         """
         return cls(
@@ -113,16 +120,17 @@ class ProcessReplay:
         )
 
     def write(self, folder: Path) -> None:
-        """Write the files that the guest needs for the replay.
+        """Write the files that the guest system needs for the replay.
 
-        These are fio's job file and I/O logs, the list of the files that the processes use, the script that runs
-        between the runs, and an empty file for the times of the phases.
+        These are fio's job file and I/O logs, a list of the files that the processes use, the script that runs before
+        each run, and an empty file for the times at which phases start. All files in the folder become readable and
+        writable for every user.
 
         Args:
             folder: The folder that host and guest share.
 
         Raises:
-            CallsError: The workload or a process does not exist.
+            CallsError: The workload does not exist, or lacks a process of a run.
         """
         trace = stand_ins.stand_in(self.workload)
         processes = sorted({process for run in self.runs for process in run.processes})
@@ -153,18 +161,22 @@ class ProcessReplay:
         return "\n".join(lines) + "\n"
 
     def description(self) -> dict[str, object]:
-        """Return a description of the replay for the provenance of the trace.
+        """Return a description of the replay, to be stored with the recorded trace.
 
-        Its keys are ``of`` (the workload), ``origin`` (always ``stand-in``), and ``runs`` (the number of processes of
-        each run, by the name of the run).
+        Keys of the dictionary:
+
+        - ``of``: the name of the workload
+        - ``origin``: always ``stand-in``, for a synthetic trace
+        - ``runs``: the number of processes of each run, by the name of the run
         """
         runs = {run.name: len(run.processes) for run in self.runs}
         return {"of": self.workload, "origin": "stand-in", "runs": runs}
 
     def script(self) -> str:
-        """Return the shell script that replays the processes in the guest.
+        """Return the text of the shell script that replays the processes in the guest.
 
-        At its end it prints the guest's time at the start of each phase.
+        At its end the script prints a line ``phase NAME NANOSECONDS`` for the start of each phase, with the guest's
+        time.
         """
         return "\n".join(
             [

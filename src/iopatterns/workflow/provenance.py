@@ -1,8 +1,9 @@
-"""Records of how results were made: the checksums of all inputs and outputs of each rule.
+"""Records of how results were made: checksums of the files that each rule used.
 
-Each rule that makes results writes a record, ``results/provenance/<rule>.json``. At the start of a run, the records are
-compared with the files. If a file differs, the rule runs again, whatever the modification time of the file is.
-`verification.verify` compares a finished report with its records.
+A rule is a step of the Snakemake workflow. Each rule that makes results writes a record,
+``results/provenance/<rule>.json``. The record has the checksums of all inputs and outputs of the rule. At the start of
+a run, the records are compared with the files. If a file differs, the rule runs again, whatever the modification time
+of the file is. `verification.verify` compares a finished report with its records.
 """
 
 import contextlib
@@ -45,15 +46,21 @@ _MOST_LINES = 8
 
 
 class ProvenanceError(IoPatternsError):
-    """A file changed while a rule read it, or a record is missing or damaged."""
+    """A record of how results were made cannot be trusted or written.
+
+    Causes: an input changed while a rule read it, a record is missing or damaged, no record names a result, or the
+    trigger file cannot be written.
+    """
 
 
 class RawFolder(msgspec.Struct, forbid_unknown_fields=True):
-    """The raw files of a cell that a result was made of.
+    """The raw files of one cell that a result was made of.
+
+    A cell is one configuration: a drive, its settings and a workload. A raw file is what fio wrote in one repetition.
 
     Attributes:
-        repetitions: The stems of the raw files, such as ``01``.
-        sha256: The checksum of the raw files and the files beside them, see `ChecksumCache.group_sha256`.
+        repetitions: The repetitions whose raw files were read, as the stems of the file names, such as ``01``.
+        sha256: One checksum of these raw files and their metadata and log files, see `ChecksumCache.group_sha256`.
     """
 
     repetitions: list[str]
@@ -61,16 +68,19 @@ class RawFolder(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Record(msgspec.Struct, forbid_unknown_fields=True):
-    """How a rule made its results.
+    """How one rule of the workflow made its results: the content of a record file.
+
+    All paths are relative to the project's folder.
 
     Attributes:
         rule: The name of the rule.
-        inputs: The SHA-256 of each input file, by path.
+        inputs: The SHA-256 of each input file, by path. For a notebook in notebooks/, only the code counts.
         outputs: The SHA-256 of each result, by path.
         raw_files: The raw files that were read, by the folder of the cell.
-        versions: The versions of Python and packages, and what measured the raw files: ``fio``, ``simulator`` (SHA-256
-            of the sources) and ``host``, each with all values.
-        sha256: The SHA-256 of all other lines of the file.
+        versions: The versions of Python and of packages, by name. If raw files were read, it may also have the programs
+            that measured: ``fio`` (versions), ``simulator`` (SHA-256 of its sources) and ``host`` (names), each as a
+            list.
+        sha256: The SHA-256 of all other lines of the record file.
     """
 
     rule: str
@@ -82,10 +92,12 @@ class Record(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def record_path(results: str, rule: str) -> str:
-    """Return the path of the record of a rule.
+    """Return the path of a rule's record, such as ``results/provenance/report.json``.
+
+    A record has the checksums of all inputs and outputs of a rule.
 
     Args:
-        results: The results folder.
+        results: The results folder, such as ``results``.
         rule: The name of the rule.
     """
     return f"{results}/{RECORDS}/{rule}.json"
@@ -95,12 +107,16 @@ def record_path(results: str, rule: str) -> str:
 def recorded(job: Any, raw_files: Iterable[Path] = ()) -> Iterator[dict[str, str | list[str]]]:
     """Write the record of a rule when the context ends without an error.
 
+    A record has the SHA-256 checksums of all inputs and outputs of the rule. Inputs are read before the context begins
+    and again at its end.
+
     Args:
-        job: The object ``snakemake`` of a script. The record is its output ``record``.
-        raw_files: The raw files that the rule reads. If an input of the rule is a raw file, it is ignored.
+        job: The object ``snakemake`` of a script. The path of the record is its output ``record``.
+        raw_files: The raw files that the rule reads. They are recorded by cell. Raw files among the inputs of the rule
+            are ignored.
 
     Yields:
-        The versions of Python and packages, to which the context may add, see `Record`.
+        The versions of Python and packages, by name. The context may add entries, see `Record`.
 
     Raises:
         ProvenanceError: An input changed while the context lasted.
@@ -125,9 +141,10 @@ def _sums(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _sha256(path: Path) -> str:
-    """Return the checksum of an input or output; of a notebook in notebooks/, that of its code.
+    """Return the checksum of an input or output of a rule.
 
-    JupyterLab saves outputs and execution counts in a notebook, which do not change results.
+    For a notebook in notebooks/, the checksum is that of the code. JupyterLab saves outputs and execution counts in a
+    notebook, which do not change results.
     """
     return notebooks.source_sha256(path) if _is_source_notebook(path) else files.sha256(path)
 
@@ -145,7 +162,10 @@ def _raw_folders(raw_files: Iterable[Path]) -> dict[str, RawFolder]:
 
 
 def _group_sum(cache: ChecksumCache, folder: str, repetitions: Iterable[str]) -> str | None:
-    """Return the checksum of some repetitions of a cell; None if the folder is missing."""
+    """Return the checksum of the files of some repetitions of a cell.
+
+    The result is None if the folder of the cell is missing.
+    """
     stems = set(repetitions)
     try:
         with os.scandir(folder) as entries:
@@ -166,11 +186,13 @@ def _stem(name: str) -> str:
 class ChangedFile(NamedTuple):
     """A file that differs from the record of a rule.
 
+    A record has the checksums of the files that a rule read and made.
+
     Attributes:
-        rule: The rule.
-        path: The file, or the folder of a cell.
-        problem: What is wrong, as the end of a sentence.
-        is_output: Whether the rule makes the file.
+        rule: The name of the rule.
+        path: The path of the file; for raw files, the folder of their cell.
+        problem: What is wrong, as the end of a sentence, such as ``is missing``.
+        is_output: Whether the rule makes the file, rather than reads it.
     """
 
     rule: str
@@ -179,15 +201,18 @@ class ChangedFile(NamedTuple):
     is_output: bool
 
     def __str__(self) -> str:
-        """Return the file and what is wrong with it, for a message."""
+        """Return a line such as ``config/config.yaml: is missing``, for a message."""
         return f"{messages.printable(self.path)}: {self.problem}"
 
 
 def read_record(path: Path) -> Record:
-    """Return a record.
+    """Read the record of a rule, which has the checksums of its inputs and outputs.
+
+    Args:
+        path: The path of the record, such as ``results/provenance/report.json``.
 
     Raises:
-        ProvenanceError: The record is missing, was changed, or is not valid.
+        ProvenanceError: The record is missing, was changed since it was written, or is not valid.
     """
     try:
         found = path.read_bytes()
@@ -201,7 +226,10 @@ def read_record(path: Path) -> Record:
 
 
 def changed_files(record: Record, cache: ChecksumCache) -> Iterator[ChangedFile]:
-    """Yield each file that differs from a record.
+    """Yield each file that differs from its checksum in the record of a rule.
+
+    A missing file differs, too. The results of the rule come first, then its inputs, then the raw files that it read:
+    one entry for each cell folder.
 
     Args:
         record: The record.
@@ -227,10 +255,16 @@ ChangedResults = Mapping[str, Sequence[ChangedFile]]
 def changed_results(root: Path, results: str, cache: ChecksumCache | None) -> ChangedResults:
     """Return the files that differ from the records of a results folder, by rule.
 
+    A record has the checksums of the files that a rule read and made. A record that was changed counts as a differing
+    file itself.
+
     Args:
-        root: The project's folder, which is the working directory.
+        root: The project's folder, which must be the working directory.
         results: The results folder.
-        cache: Checksums of files that have not changed. None: nothing is compared.
+        cache: Checksums of files that have not changed. None: nothing is compared, and the result is empty.
+
+    Returns:
+        The files by the name of the rule. Rules without such files are left out.
     """
     found: dict[str, list[ChangedFile]] = {}
     if cache is None:
@@ -248,11 +282,14 @@ def changed_results(root: Path, results: str, cache: ChecksumCache | None) -> Ch
 
 
 def changed_lines(changed: ChangedResults, rules: Container[str]) -> list[str]:
-    """Return lines about changed files, for the terminal.
+    """Return lines about changed files for the terminal, one line per file.
+
+    Changed results come before changed inputs. If there are more than eight files, eight lines are followed by a line
+    with the number of the other files.
 
     Args:
-        changed: The files that differ from the records.
-        rules: The rules that will run. Other rules are left out.
+        changed: The files that differ from the records, by rule, as `changed_results` returns them.
+        rules: The names of the rules that will run. Files of other rules are left out.
     """
     found = [each for rule, of_rule in changed.items() if rule in rules for each in of_rule]
     found.sort(key=lambda each: not each.is_output)  # a result that was changed is more remarkable than its use
@@ -262,14 +299,16 @@ def changed_lines(changed: ChangedResults, rules: Container[str]) -> list[str]:
 
 
 def write_trigger(root: Path, *, is_newest: bool) -> None:
-    """Write the trigger file if it is missing.
+    """Write the trigger file, by which Snakemake makes changed results again.
 
-    Each rule that makes results has this file as an input. For a rule that must run again, the file must be newer than
-    the results of the rule. For other rules, Snakemake ignores its time.
+    Each rule that makes results has the trigger file as an input. For a rule that must run again, Snakemake compares
+    times: the rule runs because the trigger file is newer than the results. For all other rules, Snakemake ignores the
+    time of the trigger file.
 
     Args:
         root: The project's folder.
-        is_newest: Whether to make the file newer than all existing results.
+        is_newest: Whether to make the trigger file newer than all existing results. If false, an existing trigger file
+            is kept.
 
     Raises:
         ProvenanceError: The file cannot be written.

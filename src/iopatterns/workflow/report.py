@@ -24,15 +24,15 @@ def compile_report(
     """Compile a typst file to a PDF, and return the path of the PDF.
 
     The same inputs give the same bytes on every machine. Only the fonts that come with typst are used. The date in the
-    PDF is the environment variable SOURCE_DATE_EPOCH (seconds since 1970), or 0 if it is not set. The PDF is written
-    completely or not at all.
+    PDF is the environment variable SOURCE_DATE_EPOCH (seconds since 1970), or 0 if the variable is not set. The PDF is
+    written completely or not at all.
 
     Args:
-        source: The typst file.
-        output: The PDF to write.
-        root: The folder that ``/`` means in the source. The default is the parent of the folder of `source`, which is
-            the project's folder for ``paper/report.typ``.
-        inputs: The values of ``sys.inputs`` in the document.
+        source: The path of the typst file.
+        output: The path of the PDF to write.
+        root: The folder that ``/`` means in the source. None: the parent of the folder of `source`, which is the
+            project's folder for ``paper/report.typ``.
+        inputs: The values of ``sys.inputs`` in the document, by name.
 
     Raises:
         ReportError: The source does not exist or does not compile, or SOURCE_DATE_EPOCH is not a whole number.

@@ -24,15 +24,17 @@ def dependencies_of(root: Path, *names: str) -> list[str]:
     """Return the project's source files that scripts, notebooks and modules import.
 
     Indirect imports and imports within functions count. A data file with the folder and name of a module, such as
-    ``plots.mplstyle``, counts as a part of this module.
+    ``plots.mplstyle`` beside ``plots.py``, counts as a part of this module.
 
     Args:
         root: The project's folder.
-        names: Paths of scripts and notebooks relative to `root`, and dotted names of modules.
+        names: Paths of scripts and notebooks relative to `root`, such as ``notebooks/kapoor.ipynb``, and dotted names
+            of modules, such as ``iopatterns.study``.
 
     Returns:
-        Paths relative to `root` in alphabetical order, including the files of the named modules. Files of packages
-        outside the project are left out.
+        Paths relative to `root` in alphabetical order. The files of the named modules are included, and so is the
+        module beside a notebook (``notebooks/kapoor.py``). The named scripts and notebooks, and packages outside the
+        project, are left out.
 
     Raises:
         ValueError: A named module does not exist.
@@ -42,16 +44,20 @@ def dependencies_of(root: Path, *names: str) -> list[str]:
 
 
 def native_checksum(root: Path, *names: str) -> str:
-    """Return a checksum of the compiled files that scripts and modules use.
+    """Return a SHA-256 of the compiled files that scripts and modules use.
 
-    The compiled files are the native module `_twin`, and the programs and libraries in its folder. Code uses the module
-    if it imports the module. Code uses a program or library if it contains the name of the file.
+    The compiled files are the native module ``iopatterns._twin``, and the programs and libraries in its folder. Code
+    uses the native module if the code imports it. Code uses a program or library if a string in the code is the name of
+    its file. Code that is imported counts, too.
 
     A rule with this checksum as a parameter runs again after a new build.
 
     Args:
         root: The project's folder.
         names: Paths of scripts and notebooks relative to `root`, and dotted names of modules.
+
+    Raises:
+        ValueError: A named module does not exist.
     """
     sources = [path for path in dependencies_of(root, *names) if path.endswith(".py")]
     codes = [*_codes(root, names), *(code for path in sources for code in _code(root / path))]
@@ -76,10 +82,9 @@ def _is_file(name: str) -> bool:
 
 
 def _modules(root: Path, names: Iterable[str]) -> frozenset[str]:
-    """Return the modules that scripts, notebooks and modules import.
+    """Return the modules of the project that scripts, notebooks and modules import.
 
-    Indirect imports count, and the named modules are included. Modules are dotted names; those outside the project are
-    left out.
+    Indirect imports count, and the named modules are included. The modules are dotted names.
 
     Raises:
         ValueError: A named module does not exist.
@@ -167,7 +172,7 @@ def _closure(names: frozenset[str]) -> frozenset[str]:
     The packages that contain the modules are included, because Python runs the code of a package first.
 
     Args:
-        names: Dotted names; those that are no modules of the project are ignored.
+        names: Dotted names. Names that are no modules of the project are ignored.
     """
     graph = _graph()
     modules = names & graph.modules

@@ -139,9 +139,12 @@ def _progress_bar(stream: Any) -> "Progress | None":
 class RunLog(LogHandlerBase):
     """A handler of Snakemake's log records that prints short texts for the user.
 
+    The texts are the reasons why cells are measured, progress and failures. A cell is one configuration: a drive, its
+    settings and a workload.
+
     Attributes:
         cells: The cells of the run; None until `entry.load_workflow` sets them.
-        changed: The files that differ from the records of how results were made, by rule.
+        changed: The files that differ from the records of how results were made, by the name of the rule.
     """
 
     cells: Cells | None = None
@@ -150,7 +153,10 @@ class RunLog(LogHandlerBase):
     has_filter = has_formatter = True
 
     def __post_init__(self) -> None:
-        """Initialise the state, and read from Snakemake's settings what to print."""
+        """Initialise the state, and read from Snakemake's settings what to print.
+
+        A handler of SIGINT is installed, which notes that the user has pressed Ctrl-C.
+        """
         settings = self.common_settings
         self._quiet = any(getattr(each, "name", "") == "ALL" for each in settings.quiet or ())
         self._is_off = settings.verbose or settings.printshellcmds or settings.debug_dag
@@ -164,13 +170,16 @@ class RunLog(LogHandlerBase):
 
     @property
     def writes_to_stream(self) -> bool:
-        """Whether this handler prints in place of Snakemake's own handler."""
+        """Whether this handler prints in place of Snakemake's own handler.
+
+        The value is False if Snakemake was started with --verbose, --printshellcmds or --debug-dag.
+        """
         return not self._is_off
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the text that a log record gives rise to, if any.
+        """Print a text for the user if the log record is of interest.
 
-        An error while printing is reported, but does not end the run.
+        Other records are ignored. An error while printing is reported by `logging`, but does not end the run.
 
         Raises:
             BrokenPipeError: The output was closed.

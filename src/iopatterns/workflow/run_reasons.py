@@ -1,6 +1,6 @@
 """Explain why cells are measured: they are new, changed, or lack repetitions.
 
-A cell is one configuration: a drive, its settings and a workload. With a changed configuration it is another cell, with
+A cell is one configuration: a drive, its settings and a workload. A changed configuration makes another cell, with
 another folder.
 """
 
@@ -52,21 +52,21 @@ FlatSpecification = Mapping[str, Any]
 def measuring_reasons(cells: Cells, unfinished: Sequence[grid.Cell]) -> list[str]:
     """Return lines that explain why cells are measured, for the terminal.
 
-    There is a line for each study, such as ``kapoor: 3 cells new: iodepth=64``. If at most eight cells are measured, a
-    line for each cell comes first.
+    A cell is one configuration: a drive, its settings and a workload. There is a line for each study, such as ``kapoor:
+    3 cells new: iodepth=64``. If at most eight cells are measured, a line for each cell comes first.
 
-    The reasons are:
+    The reasons, which depend on what data/raw contains, are:
 
-    - with repetitions to add: the raw folder has raw files of the cell, but not of all its repetitions.
-    - changed: the raw folder has no files of the cell. It has a measurement with the same levels (such as iodepth=64)
-      and another configuration, which is no longer planned.
-    - of another simulator or fio: the raw folder has raw files of the cell that other programs made than those
+    - new: data/raw has no measurement of the cell, nor of an earlier configuration of the cell.
+    - changed: data/raw has a measurement with the same levels (such as iodepth=64), but with another configuration,
+      which is no longer planned. The line names the keys that differ.
+    - with repetitions to add: data/raw has raw files of the cell, but not of all its repetitions.
+    - measured with another simulator or fio: data/raw has raw files of the cell that other programs made than those
       installed here.
-    - new: the raw folder has none of these.
 
     Args:
         cells: All cells of the run.
-        unfinished: The cells with missing raw files.
+        unfinished: The cells with missing raw files, as `Cells.unfinished` returns them.
     """
     lines = [f"Measuring {cell.study} on {cell.drive}: {cell.name}" for cell in unfinished]
     lines = lines if len(lines) <= _MOST_NAMED else []
@@ -127,8 +127,8 @@ def _stored(cells: Cells, unmeasured: Iterable[grid.Cell]) -> dict[str, list[Fla
         unmeasured: The cells whose levels are searched.
 
     Returns:
-        By the folder of each such cell, the configurations that were found. A cell without any is left out. The list is
-        empty if none of its measurements can be read.
+        The configurations that were found, by the folder of the cell. A cell without such measurements is left out. The
+        list of a cell is empty if none of its measurements can be read.
     """
     raw, planned = cells.root / RAW_FOLDER, cells.modified_ns.keys()
     by_point: dict[str, list[grid.Cell]] = {}

@@ -1,4 +1,7 @@
-"""Start a run: lock the raw folder, check hosts, and print what will be measured."""
+"""Start a run: lock the raw folder, check hosts, and print what will be measured.
+
+The raw folder is data/raw, where fio's results are stored.
+"""
 
 import fcntl
 import os
@@ -17,22 +20,26 @@ _MOST_NAMES = 4
 
 
 class RunLockError(IoPatternsError):
-    """Another process runs the workflow in this folder."""
+    """Another process measures in the same project.
+
+    The other process has locked the folder of raw files. The message has the number of the other process.
+    """
 
 
 def begin_run(cells: Cells, cluster: hosts.SlurmSubmission | None = None) -> None:
     """Lock the raw folder, check the hosts, and print what will be measured.
 
-    The lock is held until the process ends.
+    The raw folder is data/raw, where fio's results are stored. The lock is held until this process ends, and prevents
+    that two runs measure at the same time. The function does not wait for the lock.
 
     Args:
-        cells: All cells of the run.
+        cells: All cells of the run. A cell is one configuration: a drive, its settings and a workload.
         cluster: Where the jobs are submitted; None if they run on this host.
 
     Raises:
-        RunLockError: Another process runs the workflow in this folder.
+        RunLockError: Another process has the lock.
         ConfigError: The raw folder cannot be written, or a drive belongs to another host.
-        ClusterError: A host lacks something that jobs need.
+        ClusterError: A host lacks something that jobs need, or no host is ready.
         NoRoomError: The disk of the project is full.
     """
     files.require_room(cells.root)
@@ -58,16 +65,19 @@ def begin_run(cells: Cells, cluster: hosts.SlurmSubmission | None = None) -> Non
 
 
 def lock_raw_folder(folder: Path) -> int:
-    """Lock a raw folder, so that no other process measures into it.
+    """Lock a raw folder, and return the file descriptor that holds the lock.
 
-    The lock lasts until the returned file descriptor is closed, at the latest until the process ends. Snakemake's own
-    lock would outlive a killed run, and a user would have to remove it.
+    While the lock is held, no other process can lock the folder to measure into it. The function does not wait for a
+    lock that is held already. The lock lasts until the returned descriptor is closed, at the latest until the process
+    ends.
+
+    Snakemake's own lock would outlive a killed run, and a user would have to remove it.
 
     Args:
         folder: The raw folder, which is created if it is missing.
 
     Raises:
-        RunLockError: Another process has locked the folder.
+        RunLockError: Another process, or another descriptor of this process, holds the lock.
         ConfigError: The folder cannot be written.
     """
     try:

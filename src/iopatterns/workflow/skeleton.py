@@ -1,7 +1,7 @@
 """Create the files of a new study from templates.
 
-The new study can be run without editing. Its notebook and its section of the report show each experiment that the
-study's file declares, also after changes to this file.
+The new study can be run without editing. The templates of its notebook and of its section of the report show each
+experiment that the study's file declares. If the user later declares other experiments, they are shown, too.
 """
 
 import os
@@ -25,7 +25,10 @@ _USUAL_DRIVE = "c400"
 
 
 class SkeletonError(IoPatternsError):
-    """The files of a new study cannot be created; the message has cause and remedy."""
+    """The files of a new study cannot be created.
+
+    The message has the cause and the remedy.
+    """
 
     exit_status = 2
 
@@ -33,12 +36,14 @@ class SkeletonError(IoPatternsError):
 def create_study(root: Path, study: str, *, with_source: bool = False) -> list[Path]:
     """Write the missing files of a new study; existing files are kept.
 
-    The files are config/studies/<study>.yaml, the notebook, and the section of the report.
+    The files are config/studies/<study>.yaml, the notebook notebooks/<study>.ipynb, and the section of the report
+    paper/studies/<study>.typ. The study can be run without editing.
 
     Args:
         root: The project's folder.
-        study: The name of the study.
-        with_source: Whether to write examples of published values, drives and claims, too.
+        study: The name of the study: lower-case letters, digits, ``-`` and ``_``, such as ``depth-2``.
+        with_source: Whether to write also examples of published values, drives and claims, for a study that reproduces
+            a publication. They are in data/published/<study>.
 
     Returns:
         The paths of the written files, relative to `root`.
@@ -70,9 +75,12 @@ def create_study(root: Path, study: str, *, with_source: bool = False) -> list[P
 
 
 def default_drive(root: Path) -> str:
-    """Return the name of the simulated drive that a new study measures.
+    """Return the name of the simulated drive that a new study measures, ``c400``.
 
-    It is ``c400``. If the model c400 was removed, it is the first model in data/twins.
+    If data/twins has no model c400, the drive is the first model in data/twins in alphabetical order.
+
+    Args:
+        root: The project's folder.
     """
     models = sorted(path.stem for path in (root / "data/twins").glob("*.yaml"))
     return _USUAL_DRIVE if _USUAL_DRIVE in models or not models else models[0]
@@ -81,10 +89,12 @@ def default_drive(root: Path) -> str:
 def next_step(root: Path, study: str, *, with_source: bool = False) -> str:
     """Return a text for the user: how to run a new study, and how to keep it.
 
+    The text has the command that runs the study, and says how to add the study to the default run.
+
     Args:
         root: The project's folder.
         study: The name of the study.
-        with_source: Whether the study has files of published values, which the text then asks to fill in.
+        with_source: Whether the study has files of published values. If so, the text asks the user to fill them in.
     """
     grid, published = study_files.GRID.format(study=study), study_files.PUBLISHED_PLACE.format(study=study)
     run = f"snakemake --cores 1 --config 'studies=[{study}]' 'drives=[{default_drive(root)}]'"

@@ -13,7 +13,12 @@ from iopatterns.configuration import config, grid, sources, study_files
 def study_problems(root: Path, study: str) -> list[str]:
     """Return a message for each mistake in a study; an empty list if there is none.
 
-    A study is checked even if config/config.yaml does not name it.
+    The configuration of the study is checked, and whether its files exist: the notebook, the section of the report, and
+    the published data if the study has any. A study is checked even if config/config.yaml does not name it.
+
+    Args:
+        root: The project's folder.
+        study: The name of the study.
     """
     found: list[str] = []
     try:
@@ -33,8 +38,13 @@ def study_problems(root: Path, study: str) -> list[str]:
 def study_overview(root: Path, study: str) -> str:
     """Return a description of a study as several lines of text.
 
-    It has the title, whether the study is configured, the numbers of cells, drives, repetitions and claims, and the
-    places of the study's files.
+    The first line has the title. The second line says whether config/config.yaml names the study, and how many cells,
+    drives, repetitions and claims the study has. The other lines are the places of the study's files. An invalid study
+    is described, too.
+
+    Args:
+        root: The project's folder.
+        study: The name of the study.
     """
     lines = [f"{study}: {_title(root, study)}", f"  {', '.join(_extent(root, study))}"]
     files = study_files.files_of_study(root, study)
@@ -45,10 +55,15 @@ def study_overview(root: Path, study: str) -> str:
 def study_extent(root: Path, study: str) -> str:
     """Return a study's number of cells, drives and repetitions as text.
 
-    An example is ``12 cells on 2 drives, 10 repetitions each``.
+    An example is ``12 cells on 2 drives, 10 repetitions each``. A cell is one configuration: a drive, its settings and
+    a workload. If config/config.yaml does not name the study, the cells on the drives that the study names are counted.
+
+    Args:
+        root: The project's folder.
+        study: The name of the study.
 
     Raises:
-        ConfigError: The study is invalid.
+        ConfigError: The study is invalid or does not exist.
     """
     conf = _load(root, study)
     cells = list(grid.expand_grid(conf, study))
@@ -71,18 +86,18 @@ def _load(root: Path, study: str) -> config.Config:
 
 
 def is_configured(root: Path, study: str) -> bool:
-    """Return whether ``studies`` in config/config.yaml contains a study."""
+    """Return whether the list ``studies`` in config/config.yaml contains a study."""
     return study in (yaml_mapping(root, config.CONFIG_FILE).get("studies") or ())
 
 
 def yaml_mapping(root: Path, file: str) -> dict[str, Any]:
-    """Return the mapping in a YAML file of the project.
+    """Return the content of a YAML file of the project as a mapping.
 
-    The result is empty if the file is missing, is not valid YAML, or contains something other than a mapping.
+    The mapping is empty if the file is missing, is not valid YAML, or contains something other than a mapping.
 
     Args:
         root: The project's folder.
-        file: The path of the file, relative to ``root``.
+        file: The path of the file, relative to `root`, such as ``config/drives.yaml``.
     """
     try:
         content = read_yaml(root, file)
@@ -92,20 +107,21 @@ def yaml_mapping(root: Path, file: str) -> dict[str, Any]:
 
 
 def study_grid(root: Path, study: str) -> dict[str, Any]:
-    """Return the content of config/studies/<study>.yaml.
+    """Return the content of config/studies/<study>.yaml as a mapping.
 
-    The result is empty if the file is missing or invalid.
+    The mapping is empty if the file is missing or is not valid YAML. The values are not checked.
     """
     return yaml_mapping(root, study_files.GRID.format(study=study))
 
 
 def drive_names_in(content: Any) -> Iterator[str]:
-    """Yield each drive name in a study's file or file of recordings.
+    """Yield each drive name in the content of a study's file or file of recordings.
 
-    Drive names are the values of the keys ``drive``, ``drives`` and ``others`` at any depth.
+    Drive names are the values of the keys ``drive``, ``drives`` and ``others`` at any depth. A name that occurs several
+    times is yielded several times.
 
     Args:
-        content: The content of the file.
+        content: The content of the YAML file: mappings, lists and scalars.
     """
     if isinstance(content, dict):
         for key, value in content.items():

@@ -1,8 +1,8 @@
 """Pack a study into one file, add a packed study to a project, and remove a study.
 
-A package is a tar file with a checked manifest. It contains the files of a study (see `configuration.study_files`), the
-models in data/twins that no other study uses, and the bibliography entries that the study's section of the report
-cites.
+A study is one source document and the experiments that reproduce it. A package is a tar file with a checked manifest.
+It contains the files of a study (see `configuration.study_files`), the models in data/twins that no other study uses,
+and the bibliography entries that the study's section of the report cites.
 """
 
 import contextlib
@@ -41,7 +41,10 @@ _MOST_BYTES = 16 * 2**20
 
 
 class StudyError(IoPatternsError):
-    """A study cannot be packed, added or removed; the message contains the remedy."""
+    """A study cannot be packed, added or removed.
+
+    The message has the cause and the remedy.
+    """
 
     exit_status = 2
 
@@ -52,7 +55,12 @@ _FORMAT = sealed_tar.SealedTarFormat(
 
 
 def require_study(root: Path, study: str) -> None:
-    """Raise StudyError unless config/studies contains a study of this name."""
+    """Raise StudyError unless config/studies contains a study of this name.
+
+    Args:
+        root: The project's folder.
+        study: The name of the study.
+    """
     known = study_files.study_names(root)
     if study not in known:
         near = yaml_schema.did_you_mean(study, known)
@@ -69,8 +77,14 @@ def study_models(root: Path, study: str) -> set[str]:
 
     A study uses the models of these simulated drives:
 
-    - the drives that the study's file names or defines;
-    - the drives on which the study's traces are recorded.
+    - the drives that the study's file names or defines
+    - the drives on which the study's traces are recorded
+
+    Names without a model file in data/twins are left out.
+
+    Args:
+        root: The project's folder.
+        study: The name of the study.
     """
     content = study_grid(root, study)
     recordings = yaml_mapping(root, f"{study_files.WORKLOADS_PLACE.format(study=study)}/{_RECORDINGS}")
@@ -125,13 +139,14 @@ def _text_if_any(path: Path) -> str:
 
 @dataclass(frozen=True)
 class PackResult:
-    """The result of packing a study.
+    """The result of packing a study into one file, the package.
 
     Attributes:
         output: The path of the package.
         paths: The paths of the packed files, relative to the project's folder.
         sha256: The SHA-256 checksum of the package.
-        left_out: The real drives whose raw files were left out.
+        left_out: The names of the drives whose raw files were left out, because no metadata file shows that the drive
+            is simulated. Empty if no raw files were to be packed.
     """
 
     output: Path
@@ -143,11 +158,14 @@ class PackResult:
 def pack_study(root: Path, study: str, output: Path, *, with_raw: bool = False, overwrite: bool = False) -> PackResult:
     """Pack a study into one file. The same study gives the same bytes.
 
+    The file contains the files of the study, the models in data/twins that no other study uses, and the bibliography
+    entries that the study cites.
+
     Args:
         root: The project's folder.
         study: The name of the study.
-        output: The file to write. It is written completely or not at all. An existing file is only replaced if it is a
-            package of this study.
+        output: The path of the file to write, such as ``gap.tar.xz``. The file is written completely or not at all. An
+            existing file is only replaced if it is a package of this study.
         with_raw: Whether to include the raw files of simulated drives. Raw files of real drives are left out: they need
             an archive (`iopatterns archive`), which records where they were measured.
         overwrite: Whether any existing file is replaced.
@@ -220,7 +238,7 @@ def _require_packable(root: Path, path: str) -> None:
 
 
 def _raw_files(root: Path, study: str) -> tuple[list[str], list[str]]:
-    """Return the raw files of a study that can be packed, and the drives without such.
+    """Return the raw files of a study that can be packed, and the drives left out.
 
     Returns:
         The paths of the study's raw files on simulated drives, relative to the project's folder; and the names of the
@@ -250,7 +268,13 @@ def _is_simulated(raws: Sequence[Path]) -> bool:
 
 
 def configured_studies(root: Path) -> list[str]:
-    """Return the studies that config/config.yaml names, in its order."""
+    """Return the studies that config/config.yaml names, in its order.
+
+    The list is empty if the file is missing or invalid.
+
+    Args:
+        root: The project's folder.
+    """
     found = yaml_mapping(root, config.CONFIG_FILE).get("studies")
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
@@ -263,15 +287,19 @@ class StudyPackage(
 ):
     """A package of a study: the path of the file, and the content of its manifest.
 
+    A package is a tar file that `pack_study` wrote. Its manifest lists and describes the packed files.
+
     Attributes:
         path: The path of the package.
         study: The name of the study.
         version: The version of iopatterns that packed the study.
-        protocol: The measurement protocol of that version. With another protocol, a run gives other raw files.
-        listed: The studies that were configured when the study was packed, in their order.
-        references: Entries for paper/references.yml, by key.
-        executable: The paths of executable files.
-        sums: The SHA-256 checksum of each packed file, by path, in the order of the package.
+        protocol: The number of the measurement protocol of that version. With another protocol, a run gives other raw
+            files.
+        listed: The names of the studies that were configured when the study was packed, in their order.
+        references: The bibliography entries for paper/references.yml, as YAML text, by key.
+        executable: The paths of the packed files that are executable.
+        sums: The SHA-256 checksum of each packed file, by path, in the order of the package. Paths are relative to a
+            project's folder.
     """
 
     path: Path
@@ -291,7 +319,7 @@ class StudyPackage(
             path: The path of the package.
 
         Raises:
-            StudyError: The file is not a valid package.
+            StudyError: The file is missing or is not a valid package.
         """
         with sealed_tar.open_sealed_tar(path, _FORMAT) as file:
             return cls._read(path, sealed_tar.SealedTarReader(path, file, _FORMAT))
@@ -340,8 +368,11 @@ class StudyPackage(
     def members(self) -> Iterator[tuple[str, bytes]]:
         """Yield the path and content of each packed file, after verifying its checksum.
 
+        Paths are relative to a project's folder, in the order of the package.
+
         Raises:
-            StudyError: The package is damaged. The error may be raised after all files have been yielded.
+            StudyError: The package is damaged or has changed since it was opened. The error may be raised after all
+                files have been yielded.
         """
         with sealed_tar.open_sealed_tar(self.path, _FORMAT) as file:
             reader = sealed_tar.SealedTarReader(self.path, file, _FORMAT)
@@ -354,13 +385,15 @@ class StudyPackage(
 class Addition:
     """What adding a package changes in a project, computed before anything is written.
 
+    A package is a file with a packed study. `Addition.of` computes the changes, and `write` makes them.
+
     Attributes:
         root: The project's folder.
         package: The package.
         title: The title of the study.
-        new: The paths of the files to write.
-        same: The paths of files that exist with the same content.
-        new_references: Entries to add to paper/references.yml, by key.
+        new: The paths of the files to write, relative to `root`.
+        same: The paths of the files that exist with the same content, relative to `root`.
+        new_references: The entries to add to paper/references.yml, as YAML text, by key.
         is_listed: Whether config/config.yaml names the study already.
     """
 
@@ -376,12 +409,14 @@ class Addition:
     def of(cls, root: Path, path: Path) -> "Addition":
         """Determine the changes that adding a package would make, without making them.
 
+        All files of the package are read and compared with the files of the project.
+
         Args:
             root: The project's folder.
             path: The path of the package.
 
         Raises:
-            StudyError: The package is damaged, or contains a file that exists with another content.
+            StudyError: The package is damaged, or contains a file that exists in the project with another content.
         """
         package = StudyPackage.open(path)
         grid_file, title = study_files.GRID.format(study=package.study), ""
@@ -412,13 +447,14 @@ class Addition:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to change, because the project contains the package."""
+        """Whether the project contains the package already, so that nothing is to change."""
         return self.is_listed and not self.new and not self.new_references
 
     def text(self) -> str:
-        """Return a description of the changes for the user.
+        """Return a description of the changes for the user, as several lines.
 
-        It warns that a study contains code, and if the package was made with another measurement protocol.
+        The text warns that a study contains code, unless nothing is to be changed. If the package was made with another
+        measurement protocol, the text says that a run gives other raw files.
         """
         package, study = self.package, self.package.study
         lines = [f"{package.path}: study '{study}', {self.title}; packed by iopatterns {package.version}"]
@@ -444,12 +480,12 @@ class Addition:
         return "\n".join(lines)
 
     def write(self) -> None:
-        """Write the files, and add the study to config.yaml and the references.
+        """Write the files, and add the study to config.yaml and the bibliography.
 
-        After an error, all changes are undone.
+        These two files are config/config.yaml and paper/references.yml. After an error, all changes are undone.
 
         Raises:
-            StudyError: The package is damaged, or a file of the project cannot be edited.
+            StudyError: The package is damaged or has changed, or a file of the project cannot be edited.
         """
         texts, wanted = self._edited_texts(), set(self.new)
         with contextlib.ExitStack() as undo:
@@ -563,11 +599,13 @@ def _edited(root: Path, file: str, edit: Callable[[str], str]) -> tuple[str, str
 class Removal:
     """What removing a study changes in a project, computed before anything is deleted.
 
+    `Removal.of` computes the changes, and `remove` makes them.
+
     Attributes:
         root: The project's folder.
         study: The name of the study.
-        paths: The paths of files, folders and links to delete, relative to the project's folder. They are grouped by
-            kind. The name of a kind is a text for the user, such as ``raw files``.
+        paths: The paths of the files, folders and links to delete, relative to the project's folder, by kind. A kind is
+            a text for the user: ``results``, ``raw files``, ``models that no other study uses`` or ``files``.
         config_text: The new text of config/config.yaml; None if the file does not name the study.
     """
 
@@ -583,11 +621,11 @@ class Removal:
         Args:
             root: The project's folder.
             study: The name of the study.
-            keep_raw: Whether to keep the raw files of the study.
+            keep_raw: Whether to keep the raw files of the study. A raw file is what fio wrote in one repetition.
 
         Raises:
-            StudyError: There is nothing to remove, another study needs files of this study, or it is the only
-                configured study.
+            StudyError: There is nothing to remove, another study needs files of this study, this study is the only one
+                that config/config.yaml names, or config/config.yaml cannot be edited.
         """
         if not study_files.is_study_name(study):
             raise StudyError(f"'{messages.printable(study)}' cannot be the name of a study.")
@@ -604,7 +642,10 @@ class Removal:
         return cls(root, study, paths, _config_without(root, study))
 
     def text(self) -> str:
-        """Return a description of the changes for the user."""
+        """Return a description of the changes for the user, as several lines.
+
+        The lines list the paths to delete by kind, and say whether config/config.yaml is edited.
+        """
         lines = [f"Study '{self.study}'. To delete:"]
         for what, paths in self.paths.items():
             if paths:
@@ -617,10 +658,11 @@ class Removal:
     def remove(self) -> None:
         """Delete the files, and remove the study from config/config.yaml.
 
-        A link is deleted, but not its target.
+        A link is deleted, but not its target. An interrupted removal can be repeated.
 
         Raises:
-            RunLockError: A run is measuring.
+            RunLockError: A run is measuring in this project.
+            ConfigError: The folder of raw files cannot be written.
         """
         with contextlib.ExitStack() as locked:
             if (self.root / _RAW).is_dir():

@@ -1,4 +1,7 @@
-"""Inputs, outputs and parameters of the Snakemake rules that analyse a study."""
+"""Inputs, outputs and parameters of the Snakemake rules that analyse a study.
+
+A study is one source document and the experiments that reproduce it. Its file is config/studies/<study>.yaml.
+"""
 
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -10,7 +13,8 @@ from iopatterns.workflow import notebooks
 def table_files(conf: config.Config, *studies: str) -> list[str]:
     """Return the paths of all tables that the notebooks of the given studies write.
 
-    Each table is written as CSV, LaTeX and typst.
+    Each table is written as CSV, LaTeX and typst, such as results/tables/kapoor/scale.csv. Tables of experiments that
+    run on no configured drive are left out.
     """
     return [file for study in studies for file in _outputs(conf, study, "tables", ("csv", "tex", "typ"))]
 
@@ -18,7 +22,8 @@ def table_files(conf: config.Config, *studies: str) -> list[str]:
 def figure_files(conf: config.Config, *studies: str) -> list[str]:
     """Return the paths of all figures that the notebooks of the given studies write.
 
-    Each figure is written as SVG and PNG.
+    Each figure is written as SVG and PNG, such as results/figures/kapoor/scale.svg. Figures of experiments that run on
+    no configured drive are left out.
     """
     return [file for study in studies for file in _outputs(conf, study, "figures", ("svg", "png"))]
 
@@ -26,8 +31,11 @@ def figure_files(conf: config.Config, *studies: str) -> list[str]:
 def shown_trace_files(conf: config.Config, study: str) -> list[str]:
     """Return the user's converted system call traces that a study's notebook shows.
 
-    These are results/calls/<name>.parquet for each trace in the configuration. The list is empty if the notebook does
-    not declare the parameter ``traces``.
+    The paths are results/calls/<name>.parquet for each trace under ``traces`` in config/config.yaml. The list is empty
+    if the notebook does not exist or does not declare the parameter ``traces``.
+
+    Raises:
+        NotebookError: The cell of the notebook that declares parameters is invalid.
     """
     notebook = conf.root / f"notebooks/{study}.ipynb"
     if not (conf.traces and notebook.exists()):
@@ -37,9 +45,13 @@ def shown_trace_files(conf: config.Config, study: str) -> list[str]:
 
 
 def notebook_parameters(conf: config.Config, study: str) -> dict[str, Any]:
-    """Return the parameters of a study's notebook that come from the configuration.
+    """Return the parameters of a study's notebook that come from config/config.yaml.
 
-    Keys: ``confidence``, ``interval`` (the method), and ``traces`` if the notebook shows traces of the user.
+    The keys are:
+
+    - ``confidence``: the confidence level of intervals, such as 0.95
+    - ``interval``: the method of intervals, ``t`` or ``bca``
+    - ``traces``: the paths of the user's traces, see `shown_trace_files`; the key is missing if the notebook shows none
     """
     given = {"confidence": conf.confidence, "interval": conf.interval}
     shown = shown_trace_files(conf, study)
@@ -49,8 +61,12 @@ def notebook_parameters(conf: config.Config, study: str) -> dict[str, Any]:
 def notebook_paths(conf: config.Config, study: str) -> dict[str, str]:
     """Return the parameters of a study's notebook that are paths of results.
 
-    Keys: ``measurements`` and ``tuning`` (input files), ``tables`` and ``figures`` (output folders), and ``numbers``
-    (an output file).
+    The paths are relative to the project's folder. The keys are:
+
+    - ``measurements``: an input, results/measurements/<study>.parquet
+    - ``tuning``: an input, the outcomes of drive settings in results/measurements/<study>.tuning.json
+    - ``tables`` and ``figures``: the folders to write tables and figures to
+    - ``numbers``: the JSON file to write the numbers of the report to
     """
     return {
         "measurements": f"{conf.results}/measurements/{study}.parquet",
@@ -64,7 +80,8 @@ def notebook_paths(conf: config.Config, study: str) -> dict[str, str]:
 def study_titles(conf: config.Config) -> dict[str, dict[str, str]]:
     """Return title and source of each configured study, by the name of the study.
 
-    Each value is a mapping with the keys ``title`` and ``source``. The source is empty if the study has none.
+    Each value is a dictionary with the keys ``title`` and ``source``. The source is the publication that the study
+    reproduces, and empty if the study has none.
     """
     return {
         study: {"title": content["title"], "source": content.get("source", "")}
@@ -75,15 +92,16 @@ def study_titles(conf: config.Config) -> dict[str, dict[str, str]]:
 def judged_studies(conf: config.Config) -> list[str]:
     """Return the names of the configured studies that have published data.
 
-    Published data are in data/published/<study>.
+    These are the studies with a folder data/published/<study>. Their claims are checked against the measurements.
     """
     return [study for study in conf.studies if sources.has_published(conf.root, study)]
 
 
 def published_files(conf: config.Config, *studies: str) -> list[str]:
-    """Return the paths of the files values.csv and drives.csv of some studies.
+    """Return the paths of values.csv and drives.csv of the given studies.
 
-    The files are in data/published/<study>. Studies without published data are left out.
+    The files have the published values and the drives of a source, and are in data/published/<study>. Studies without
+    published data, and studies that are not configured, are left out.
     """
     return _published([study for study in judged_studies(conf) if study in studies], "values.csv", "drives.csv")
 
@@ -91,7 +109,8 @@ def published_files(conf: config.Config, *studies: str) -> list[str]:
 def claims_files(conf: config.Config) -> list[str]:
     """Return the paths of values.csv and claims.yaml of all configured studies.
 
-    The files are in data/published/<study>. Studies without published data are left out.
+    The files have the published values and claims of a source, and are in data/published/<study>. A claim is a
+    published statement that is checked against the measurements. Studies without published data are left out.
     """
     return _published(judged_studies(conf), "values.csv", "claims.yaml")
 

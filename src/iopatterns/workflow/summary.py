@@ -23,15 +23,22 @@ _MOST_DRIVES = 4
 
 
 class SummaryError(IoPatternsError):
-    """The results folder has no results of a complete run."""
+    """The results folder has no results of a complete run.
+
+    The message says how to run the workflow.
+    """
 
 
 def run_summary(root: Path, since_s: float | None, results: str = config.DEFAULT_RESULTS) -> str:
     """Return a text about the results in a results folder, for the terminal.
 
+    The text names the report, the number of repetitions, the drives and the version of fio. A table has the numbers of
+    cells and claims of each study. The last lines suggest what to do next.
+
     Args:
         root: The project's folder.
-        since_s: Start of the run in seconds since the epoch. None leaves out how long the run took.
+        since_s: The start of the run in seconds since the epoch, to print how long the run took. None: the time is left
+            out.
         results: The results folder, relative to `root`.
 
     Raises:
@@ -165,15 +172,16 @@ def _colophon(root: Path, results: str) -> "Colophon":
 def compare_with_manifest(root: Path, results: str = config.DEFAULT_RESULTS) -> tuple[bool, str]:
     """Compare the results of a run with the committed manifests.
 
-    A manifest contains checksums of the results of a default run.
+    A manifest has SHA-256 checksums of the results of a default run.
 
     Args:
         root: The project's folder.
         results: The results folder, relative to `root`.
 
     Returns:
-        A truth value and a line of text about the comparison. The value is False if a result differs from the manifest
-        for the version of fio that measured, otherwise True. It is therefore True if nothing was compared.
+        Whether the results are as expected; and a text for the terminal, which begins with ``Manifest:``. The first
+        value is False only if a result differs from the manifest for the version of fio that measured. It is therefore
+        True if nothing was compared, for example because several versions of fio measured.
 
     Raises:
         SummaryError: The folder has no results of a complete run.

@@ -1,4 +1,8 @@
-"""Check a finished report: whether its results follow from their inputs and from raw files."""
+"""Check whether the results of a finished report follow from their inputs.
+
+Each rule of the workflow has written a record, which has the SHA-256 checksums of the files that the rule read and
+made. Raw files are checked, too.
+"""
 
 import shlex
 from pathlib import Path
@@ -19,10 +23,14 @@ _RESULTS = (
 class Verification(NamedTuple):
     """The result of comparing a results folder with its records.
 
+    A record has the checksums of the files that a rule of the workflow read and made.
+
     Attributes:
-        outputs: The number of results that have a record.
-        raw_files: The number of raw files from which they were made.
-        problems: A sentence for each file that does not follow from the others.
+        outputs: The number of results that the records name.
+        raw_files: The number of raw files from which these results were made. A raw file is what fio wrote in one
+            repetition.
+        problems: A sentence for each file that differs from its checksum, is missing, or is in no record. Empty if all
+            is well.
     """
 
     outputs: int
@@ -31,17 +39,21 @@ class Verification(NamedTuple):
 
 
 def verify(results: str) -> Verification:
-    """Check whether each result in a folder follows from its inputs and from raw files.
+    """Check whether each result in a folder follows from its inputs and raw files.
 
-    All files are read; no cache is used. The configuration of the project does not matter. These are checked:
+    All files are read; no cache is used. The configuration of the project does not matter. A record has the checksums
+    of the files that a rule of the workflow read and made. These are checked:
 
-    - each record of a rule, against the checksum of its own content
-    - each result and each input that a record names, against the checksum in the record
+    - each record, against the checksum of its own content
+    - each result, each input and each group of raw files that a record names, against the checksum in the record
     - each raw file and its metadata file, against each other
     - that each result has a record
 
     Args:
         results: The results folder, relative to the working directory.
+
+    Returns:
+        The numbers of files, and the problems. Problems are returned, not raised.
 
     Raises:
         ProvenanceError: The folder has no records.
@@ -77,12 +89,17 @@ def verify(results: str) -> Verification:
 def followed(results: str, path: str) -> list[str]:
     """Return how a result was made, back to the commands that measured, as lines.
 
+    For the result and each result that it was made from, the lines have its checksum, the rule that made it, the
+    versions of the programs, the inputs, and the raw files with the fio command of the first repetition. These facts
+    are from the records in the results folder. Results and inputs are not compared with their checksums.
+
     Args:
-        results: The results folder.
-        path: The result, relative to the working directory.
+        results: The results folder, relative to the working directory.
+        path: The path of the result, relative to the working directory, such as ``results/tables/kapoor/scale.csv``.
 
     Raises:
         ProvenanceError: No record has the result, or a record was changed.
+        MetadataError: The first raw file of a cell, or its metadata file, was changed or is missing.
     """
     records = [read_record(each) for each in sorted((Path(results) / RECORDS).glob("*.json"))]
     by_output = {output: record for record in records for output in record.outputs}

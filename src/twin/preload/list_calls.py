@@ -1,4 +1,8 @@
-"""Write docs/interposed-calls.md from calls.yaml in this folder: `python src/twin/preload/list_calls.py`."""
+"""Write docs/interposed-calls.md: run `python src/twin/preload/list_calls.py`.
+
+This page lists the functions of the C library and of libaio that the preload library of `twin run` replaces. They are
+described in the file calls.yaml beside this script.
+"""
 
 import dataclasses
 import sys
@@ -20,13 +24,15 @@ NOTE = (
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A description that several interposed functions share.
+    """A row of the page's tables: interposed functions with the same description.
+
+    An interposed function is a function of the C library or of libaio that the preload library of `twin run` replaces.
 
     Attributes:
-        calls: Names of the functions.
+        calls: The names of the functions.
         happens: What the replacement does.
-        why: Why the call is replaced.
-        limits: Differences from the original; may be empty.
+        why: Why the functions are replaced.
+        limits: How the replacement differs from the original; may be empty.
     """
 
     calls: list[str]
@@ -37,11 +43,11 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """A section of the page.
+    """A section of the page, with a table of interposed functions.
 
     Attributes:
         heading: The heading of the section.
-        files: The source files in this folder that define the calls.
+        files: The names of the source files that define the functions. They are in the folder of this script.
         entries: The rows of the table.
         introduction: Text before the table; may be empty.
     """
@@ -54,12 +60,12 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class CallTable:
-    """The content of calls.yaml.
+    """The content of calls.yaml, from which the page docs/interposed-calls.md is made.
 
     Attributes:
-        introduction: Text at the beginning of the page.
+        introduction: The text at the beginning of the page.
         groups: The sections of the page.
-        ending: Text at the end of the page.
+        ending: The text at the end of the page.
     """
 
     introduction: str
@@ -68,10 +74,14 @@ class CallTable:
 
 
 def read(path: Path = TABLE) -> CallTable:
-    """Return the content of a table such as calls.yaml.
+    """Read a table of interposed functions from a YAML file.
+
+    Args:
+        path: The path of the file; by default that of calls.yaml.
 
     Raises:
-        TypeError: A key is missing or unknown.
+        TypeError: A key is unknown, or a key other than ``groups`` and ``entries`` is missing.
+        KeyError: The key ``groups`` or ``entries`` is missing.
     """
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     groups = [
@@ -81,7 +91,11 @@ def read(path: Path = TABLE) -> CallTable:
 
 
 def page(table: CallTable) -> str:
-    """Return the page of the documentation as Markdown."""
+    """Return the page docs/interposed-calls.md as Markdown, with a newline at its end.
+
+    Args:
+        table: The content of calls.yaml, as `read` returns it.
+    """
     note = NOTE.format(table=TABLE.relative_to(ROOT), script=Path(__file__).resolve().relative_to(ROOT))
     parts = ["# Interposed calls", table.introduction.strip(), note]
     for group in table.groups:
