@@ -129,7 +129,8 @@ def _measure_missing(root: Path, specification: Specification, raw_files: Sequen
     drive = drives.open_drive(root, specification)
     replaying = _replaying_drive(drive, specification) if "replay" in specification else None
     with drive.hold():
-        missing = missing_repetitions(raw_files)  # another process may have measured this cell before it released the lock
+        # another process may have measured this cell before it released the lock
+        missing = missing_repetitions(raw_files)
         if not missing:
             messages.note(all_exist)
             return 0

@@ -133,8 +133,8 @@ class TwinDrive:
             effect. A setting that simulated drives lack has the outcome ``not applicable``.
 
         Raises:
-            DriveError: The model is not valid, or the simulation failed, such as on a full file system. The drive itself
-                has refused nothing.
+            DriveError: The model is not valid, or the simulation failed, such as on a full file system. The drive
+                itself has refused nothing.
         """
         steps = []
         for setting, wanted in settings.items():
