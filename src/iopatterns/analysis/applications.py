@@ -1,8 +1,8 @@
 """Tables and figures of the system calls of programs.
 
-They show access patterns, request sizes, and maps of accesses over time. The first two are table I and figures 1 and 2
-of Park and Shen (2009), "A Performance Evaluation of Scientific I/O Workloads on Flash-Based SSDs", for any trace. The
-paper has no maps.
+They show access patterns, request sizes, and maps of accesses over time. The table of access patterns and the figures
+of request sizes are those of Park and Shen (2009), "A Performance Evaluation of Scientific I/O Workloads on Flash-Based
+SSDs" (table I, figures 1 and 2), for any trace. The paper has no maps.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,8 @@
 """Collect the raw files of a study into tables.
 
-A raw file holds what fio printed in one repetition. The metadata file beside it says how it was made. Both are combined
-into a table of measurements, a list of the outcomes of drive settings, and the provenance of the measurements.
+A raw file holds what fio printed in one repetition (run of fio). The metadata file beside a raw file says how it was
+made. Raw files and metadata files are combined into a table of measurements, a list of the outcomes of drive settings,
+and the provenance of the measurements.
 """
 
 import importlib.metadata

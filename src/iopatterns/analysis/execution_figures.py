@@ -1,7 +1,7 @@
 """Figures of single repetitions and cells.
 
-They are bar charts of cells, histograms of latency, and rates over time. A repetition is one run of fio for a cell (one
-configuration: a drive, its settings and a workload).
+The figures are bar charts of cells, histograms of latency, and rates over time. A repetition is one run of fio for a
+cell (one configuration: a drive, its settings and a workload).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

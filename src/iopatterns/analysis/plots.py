@@ -1,6 +1,6 @@
 """Figures of the report, in one style that is legible in grey.
 
-They are drawn with seaborn and matplotlib. Equal data give files with equal bytes.
+The figures are drawn with seaborn and matplotlib. Equal data give files with equal bytes.
 """
 
 import textwrap
@@ -175,8 +175,9 @@ class Panel:
 
     Attributes:
         title: Title of the panel.
-        rows: The measured points. Columns: rw (fio's name of the workload); the factor on the horizontal axis; mean,
-            low and high of the quantity; and, if a workload has several curves, variant (the name of the curve).
+        rows: The measured points. Columns: rw (fio's name of the workload); the factor (varied fio option or setting)
+            on the horizontal axis; mean, low and high (ends of the confidence interval) of the quantity; and, if a
+            workload has several curves, variant (the name of the curve).
         published: The published points, with the columns rw, the factor on the horizontal axis, and value; None if
             there are none.
         note: Text that is printed in a panel without rows.

@@ -1,6 +1,6 @@
 """Tables of the report.
 
-They compare measured with published values, and show the effects of drive settings and I/O schedulers.
+The tables compare measured with published values, and show the effects of drive settings and I/O schedulers.
 """
 
 import itertools
