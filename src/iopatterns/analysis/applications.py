@@ -240,14 +240,16 @@ def size_distribution(traces: Iterable[TraceCharacteristics], direction: str) ->
     These are the data of figure 1 (reads) or figure 2 (writes) of Park and Shen (2009).
 
     Args:
-        traces: The characteristics of the traces.
+        traces: The characteristics of the traces, as `characterise_trace` returns them.
         direction: ``read`` or ``write``.
 
     Returns:
-        A row for each trace and range of sizes. Traces without requests of the direction have no rows. Columns:
+        A row for each trace and range of sizes. A range begins above the largest size of the previous range. Traces
+        without requests of the direction have no rows. Columns:
 
         - label: name of the trace in print
-        - bucket: the largest size of the range, as text; for the last range, which has no largest size, ``>2048``
+        - bucket: the largest size of the range in KB, as text such as ``64``; ``>2048`` for the last range, which has
+          no largest size
         - upto_kb: the largest size as a number, in KB of 1024 bytes; NaN for the last range
         - requests: number of requests with a size in the range
         - share: share of these requests among the trace's requests of the direction, 0 to 1

@@ -375,9 +375,10 @@ def _panel_title(row: pd.Series, summary: pd.DataFrame) -> str:
 
 
 def panel_letter(number: int) -> str:
-    """Return the letter of a panel, given its number counted from 0.
+    """Return the letter of a panel: ``a`` for 0, ``b`` for 1, …, ``aa`` for 26.
 
-    The letters are a, b, …, z, aa, ab, ….
+    Args:
+        number: The number of the panel, counted from 0.
     """
     text = ""
     while number >= 0:

@@ -204,7 +204,7 @@ def _share_column(match: re.Match[str]) -> str:
 def get_quantity(name: str) -> Quantity:
     """Return the quantity with a name, such as ``bandwidth`` or ``clat p99.9``.
 
-    `find_quantity` lists the valid names.
+    A quantity is a measured number, with its label, unit and column in tables. `find_quantity` lists the valid names.
 
     Raises:
         QuantityError: There is no such quantity. The message suggests a similar name or lists valid names.

@@ -109,6 +109,8 @@ def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
 def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
     """Return the results of a replay of a phase (named part) of a block trace.
 
+    A replay submits the requests of a recorded block trace to a simulated drive.
+
     Args:
         content: The content of the replay's raw file, as `measuring.replays.replay_phase` returns it.
 
@@ -125,13 +127,13 @@ def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
         - write_amplification: bytes that the drive wrote to its flash, in complete pages, divided by the bytes that the
           requests wrote
 
-        The depth of the drive's queue, where each change of the depth counts once, however long the depth lasted, as in
-        the simulator WiscSee:
+        The depth of the drive's queue, in requests. Each change of the depth counts once, however long the depth
+        lasted, as in the simulator WiscSee:
 
         - depth_mean, depth_first_quartile, depth_median, depth_third_quartile and depth_largest
         - drained: how often the queue became empty
 
-        The drive's address map and flash blocks; only blocks with at least one valid page count:
+        The drive's address map and flash blocks. Only blocks with at least one valid page count:
 
         - miss_ratio: misses of the cache of the address map, divided by look-ups; 0 without look-ups
         - occupied: size of the blocks divided by the size of the drive
@@ -144,11 +146,13 @@ def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
         - longest_run_s and mean_run_s
         - spread_of_runs: longest minus shortest run, divided by the mean
 
-        If latencies were recorded:
+        If latencies were recorded (a peak is one request, or several in succession, with at least five times the median
+        latency):
 
         - median_latency_ms and largest_latency_ms: of all requests
-        - peak_latency_ms, peaks_per_thousand and irregularity_of_peaks: about peaks of the latency, which
-          `_latency_results` defines
+        - peak_latency_ms: mean over the peaks of the largest latency in each
+        - peaks_per_thousand: number of peaks per thousand requests
+        - irregularity_of_peaks: standard deviation of the distances between peaks (in requests), divided by their mean
     """
     counters = content["counters"]
     writes = content["requests"].get("write", {})

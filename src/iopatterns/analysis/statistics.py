@@ -193,8 +193,8 @@ def function_interval(
     freedom are those of Welch (1947). There is no interval (both ends are NaN) if a group has a single value.
 
     Args:
-        function: Called with the means of the groups, in their order.
-        groups: Groups of values.
+        function: A function that gets the means of the groups, in their order, and returns a number.
+        groups: Groups of values, at least one.
         confidence: Confidence level, between 0 and 1.
 
     Raises:

@@ -184,7 +184,10 @@ def sort_rows(rows: pd.DataFrame, by: Sequence[str], **orders: Sequence[str]) ->
 
 
 def block_label(size_bytes: int) -> str:
-    """Return a block size as text with a binary unit, such as ``4 KiB`` for 4096."""
+    """Return a block size as text with a binary unit, such as ``4 KiB`` for 4096.
+
+    Sizes that are not a multiple of 1024 are in bytes, such as ``512 B``.
+    """
     text = format_size(size_bytes)
     return f"{text[:-1]} {text[-1].upper()}iB" if text[-1].isalpha() else f"{text} B"
 

@@ -1,6 +1,6 @@
 """Common parts of command-line programs.
 
-These are the import of commands on first use, the completion of names in the shell, and error messages.
+The parts are the import of commands on first use, the completion of names in the shell, and error messages.
 """
 
 import importlib

@@ -282,6 +282,9 @@ def json_text(content: Any) -> str:
 
     Keys are sorted, the indentation is two spaces, non-ASCII characters are not escaped, and the text ends with a line
     break.
+
+    Raises:
+        TypeError: The value has a type that JSON does not have.
     """
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 

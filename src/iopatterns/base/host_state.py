@@ -1,4 +1,4 @@
-"""Files that record the state of the disks of this host, for all checkouts of the project.
+"""Files that record the state of this host's disks, for all checkouts.
 
 For example, such a file records disk settings to be restored. The files are JSON, in a folder to which no other user
 can write. The folder is in /var/lib/iopatterns for root, and by default in ~/.local/state/iopatterns for other users.
