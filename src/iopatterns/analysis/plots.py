@@ -257,7 +257,7 @@ def factors_figure(
 ) -> Figure:
     """Return a figure of a quantity over a factor, by curve and panel.
 
-    A factor is a fio option, a drive setting or a drive that is varied.
+    A factor is what an experiment varies: a fio option, a drive setting or the drive.
 
     Args:
         summary: Means of the quantity by the factors, as `statistics.summarise_groups` returns them. Only the columns
@@ -321,9 +321,8 @@ def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
     """Return a heat map of a quantity over two factors.
 
     A factor is a fio option or setting that is varied. A square shows the mean as colour and as number. If the summary
-    has other factors, there is a panel for each of their combinations that occurs in the summary. The drive is not such
-    a
-    factor: the summary should be of one drive.
+    has other factors, there is a panel for each of their combinations that occurs in the summary. The drive does not
+    count as a factor: the summary should be of one drive.
 
     Args:
         summary: Means of the quantity by `x`, `y` and other factors, as `Study.summary` returns them.

@@ -70,8 +70,8 @@ def replay_rows(raw_files: Sequence[Path]) -> pd.DataFrame:
 def with_nullable_columns(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table whose integer and boolean columns can have missing values.
 
-    Columns of integers become Int64, columns of truth values become boolean. Columns of text and of numbers with
-    fractions are unchanged.
+    Columns of whole numbers, also if they are stored as floats, become Int64. Columns of truth values become boolean.
+    Columns of text and of numbers with fractions are unchanged.
     """
     converted = {name: column.convert_dtypes() for name, column in table.items() if column.dtype != "str"}
     return table.assign(**{str(name): column for name, column in converted.items() if column.dtype != "Float64"})

@@ -120,8 +120,8 @@ def product_interval(
     is √Σ cᵢ²/nᵢ, where cᵢ is the coefficient of variation of a group and nᵢ its size (first-order propagation). The
     degrees of freedom are those of Welch (1947). Method ``bca`` resamples all groups.
 
-    There is no interval (both ends are NaN) if a group has a single value. If the values of each group are equal, the
-    interval has zero width.
+    There is no interval (both ends are NaN) if a group has a single value. If all values within each group are equal,
+    the interval has zero width.
 
     Args:
         above: Independent groups of values, whose means are multiplied for the numerator.
@@ -166,7 +166,7 @@ def difference_interval(
     """Return the confidence interval of mean(first) − mean(second).
 
     The groups are independent and may have different variances (Welch 1947). There is no interval (both ends are NaN)
-    if a group has a single value. If the values of each group are equal, the interval has zero width.
+    if a group has a single value. If all values within each group are equal, the interval has zero width.
 
     Args:
         first: Values of the first group.
@@ -262,8 +262,8 @@ def equivalence_test(
     in `below`. With one group in each, it is a ratio of two means.
 
     The test consists of two one-sided tests (Schuirmann 1987): the quotient is equivalent to 1 if its interval with
-    confidence 1 − 2·alpha is within the margin. Not every quotient that does not differ significantly from 1 is
-    equivalent to 1: the interval may be too wide.
+    confidence 1 − 2·alpha is within the margin. A quotient can be neither significantly different from 1 nor
+    equivalent to 1, because its interval is too wide.
 
     Args:
         above: Groups of values, whose means are multiplied for the numerator.

@@ -71,7 +71,7 @@ class ChecksumCache:
         Returns None if there is no such file.
 
         Args:
-            path: The file. It is read only if the cache lacks the checksum.
+            path: The file. It is read only if the cache has no valid checksum of it.
         """
         return self.file_text(path, "", files.sha256)
 

@@ -112,8 +112,8 @@ def run_program(group: click.Group, program: str, arguments: Sequence[str] | Non
 def errors_reported(program: str) -> Iterator[None]:
     """Print errors that the user can correct, and exit the process after them.
 
-    The function returns a context manager. These errors are click exceptions, IoPatternsError and OSError, raised in
-    the context. All other exceptions pass through unchanged.
+    These errors are click exceptions, IoPatternsError and OSError that code in this context raises. All other
+    exceptions pass through unchanged. The function returns a context manager.
 
     The exit status is 2 for wrong usage or configuration, 130 for an interrupt (Ctrl-C), and 1 for other errors.
 

@@ -33,10 +33,10 @@ def printable(text: object, most: int = 200) -> str:
 
 
 def bounded(text: str) -> str:
-    """Return a message without most of its lines, if it is long.
+    """Return the first 40 lines of a message, or about 4,000 characters of them.
 
-    At most 40 lines with about 4,000 characters remain, from the beginning of the message. If lines are left out, a
-    last line gives their number. A line of more than 1,000 characters loses its middle. Control characters are escaped.
+    If lines are left out, a last line gives their number. A line of more than 1,000 characters loses its middle.
+    Control characters are escaped.
     """
     lines = text.split("\n")
     shown = [printable(line.expandtabs(), _LONGEST_LINE) for line in lines[:_MOST_LINES]]
