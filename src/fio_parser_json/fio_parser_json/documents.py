@@ -64,9 +64,12 @@ class FioParseError(ValueError):
     """
 
     def __init__(self, source: str, place: str, problem: str) -> None:
-        """Store the three parts; the message consists of the non-empty parts.
+        """Set the attributes, and join the non-empty ones with ": " as the message.
 
-        The separator is a colon and a space.
+        Args:
+            source: Name of the file or text.
+            place: Where the text is wrong, such as ``line 12, column 3``; empty for the entire source.
+            problem: What is wrong at the place.
         """
         super().__init__(": ".join(part for part in (source, place, problem) if part))
         self.source = source
@@ -117,9 +120,9 @@ def read_documents(path: str | os.PathLike[str]) -> list[Document]:
 
 
 def as_text(content: bytes) -> str:
-    """Decode the output of fio as UTF-8, or as UTF-16 with a byte order mark.
+    """Decode the output of fio as UTF-8, or as UTF-16 if it has a byte order mark.
 
-    Invalid bytes become U+FFFD.
+    Invalid bytes become U+FFFD. A byte order mark is not part of the result.
     """
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     return content.decode(encoding, errors="replace")
@@ -132,8 +135,11 @@ def document_of_mapping(data: Mapping[str, Any], source: str) -> Document:
         data: The top-level object, as ``json.load`` returns it.
         source: Name of the result, for messages and `Document.source`.
 
+    Returns:
+        The document. Its `Document.index` is 0.
+
     Raises:
-        FioParseError: The mapping is not a result of fio.
+        FioParseError: The mapping is not a result of fio, or its ``jobs`` are not a list of objects.
     """
     if not ("jobs" in data or "client_stats" in data or "fio version" in data):
         raise FioParseError(source, "", _NOT_FIOS)
@@ -144,9 +150,9 @@ def document_of_mapping(data: Mapping[str, Any], source: str) -> Document:
 def parse_documents(text: str, source: str) -> list[Document]:
     """Return all documents of fio in a text.
 
-    Other text, such as messages of fio, may be before, between and after the documents. The time grows with the length
-    of the text, whatever its content: of objects that begin within each other and are not documents, only the outermost
-    is decoded.
+    A document is the JSON object with the results of a run. The text may contain other text, such as messages of fio,
+    before, between and after the documents. The running time is proportional to the length of the text, even if the
+    text contains many braces that begin no document.
 
     Args:
         text: The output of fio.
@@ -156,8 +162,8 @@ def parse_documents(text: str, source: str) -> list[Document]:
         The documents in the order of the text, at least one.
 
     Raises:
-        FioParseError: The text contains no document, or at least one truncated or malformed document. No document is
-            returned then, even if others are complete.
+        FioParseError: The text contains no document, or at least one truncated or malformed document. In the second
+            case, complete documents in the same text are not returned either.
     """
     if not text.strip("\0 \t\r\n"):
         state = "empty" if not text else "blank"
@@ -308,7 +314,10 @@ def _ends_in_opening(text: str, tail: int) -> bool:
 
 
 def json_type(value: object) -> str:
-    """Return the JSON type of a decoded value with its article, such as ``a list``."""
+    """Return the JSON type of a decoded value with its article, such as ``a list``.
+
+    All values other than dict, list, str, bool and None count as ``a number``.
+    """
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 

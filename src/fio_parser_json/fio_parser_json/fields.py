@@ -18,7 +18,7 @@ DIRECTIONS = ("read", "write", "trim", "mixed")
 class Fields:
     """A JSON object in a document of fio, with typed access to its fields.
 
-    The methods raise FioParseError if the value of a field has another type than they return.
+    A method that reads a field raises FioParseError if the value has another type than the method returns.
 
     Attributes:
         document: The document that contains the object.
@@ -37,6 +37,9 @@ class Fields:
         """Return the object in a field.
 
         If the field is missing or null, an object without fields is returned.
+
+        Raises:
+            FioParseError: The field contains another type than an object.
         """
         return Fields(self.document, self._path(key), self._typed(key, dict, "an object") or {})
 
@@ -44,6 +47,9 @@ class Fields:
         """Return the number in a field, multiplied by ``scale``.
 
         Returns None if the field is missing or null.
+
+        Raises:
+            FioParseError: The field contains another type than a number.
         """
         value: float | None = self._typed(key, (int, float), "a number")
         return None if value is None else value * scale
@@ -52,6 +58,9 @@ class Fields:
         """Return the number in a field, multiplied by ``scale`` and then rounded.
 
         Returns None if the field is missing or null, or if the product does not fit into a signed integer of 64 bits.
+
+        Raises:
+            FioParseError: The field contains another type than a number.
         """
         value = self.real(key, scale)
         # without samples, some versions write the initial value of a minimum, 2**64 - 1
@@ -60,14 +69,21 @@ class Fields:
         return round(value)
 
     def text(self, key: str) -> str | None:
-        """Return the string in a field, or None if the field is missing or null."""
+        """Return the string in a field, or None if the field is missing or null.
+
+        Raises:
+            FioParseError: The field contains another type than a string.
+        """
         value: str | None = self._typed(key, str, "a string")
         return value
 
     def objects(self, key: str) -> list[Fields]:
-        """Return the list of objects in a field.
+        """Return the objects in a field that contains a list.
 
-        If the field is missing or null, the list is empty.
+        If the field is missing or null, the returned list is empty.
+
+        Raises:
+            FioParseError: The field contains another type than a list, or the list contains another type than objects.
         """
         found = []
         for number, value in enumerate(self._typed(key, list, "a list") or []):
@@ -86,7 +102,7 @@ class Fields:
         return f"{self.place}.{key}" if self.place else key
 
     def wrong(self, key: str, expected: str, found: object) -> FioParseError:
-        """Return the error for a field whose value has the wrong type.
+        """Return the error for a field whose value has the wrong type, without raising it.
 
         Args:
             key: Name of the field.
@@ -96,10 +112,10 @@ class Fields:
         return self.error(self._path(key), f"expected {expected}, found {json_type(found)}")
 
     def error(self, place: str, problem: str) -> FioParseError:
-        """Return the error for a problem in this document.
+        """Return the error for a problem in the document, without raising it.
 
         Args:
-            place: JSON path of the problem, such as ``jobs[0].read``.
+            place: JSON path of the problem in the document, such as ``jobs[0].read``.
             problem: What is wrong there.
         """
         label = f"document {self.document.index}: " if self.document.index else ""
@@ -107,9 +123,10 @@ class Fields:
 
 
 def jobs_of(document: Document) -> Iterator[tuple[int, Fields]]:
-    """Yield position and object of each job of a document.
+    """Yield each job of a document with its position.
 
-    Positions are counted from 0 in `Document.jobs`.
+    Yields:
+        Position of the job in `Document.jobs`, from 0, and the job as JSON object.
     """
     key = "jobs" if "jobs" in document.data else "client_stats"
     for number, fields in enumerate(document.jobs):
@@ -119,10 +136,11 @@ def jobs_of(document: Document) -> Iterator[tuple[int, Fields]]:
 def directions(document: Document) -> Iterator[tuple[int, Fields, str, Fields]]:
     """Yield the directions (read, write, trim) of all jobs of a document.
 
-    With ``unified_rw_reporting=1``, the only direction of a job is ``mixed``.
+    A direction is the part of a job's results that is about reads, writes or trims. With ``unified_rw_reporting=1``,
+    the only direction of a job is ``mixed``.
 
     Yields:
-        Position of the job, object of the job, name of the direction, and object of the direction.
+        Position of the job in `Document.jobs`, object of the job, name of the direction, and object of the direction.
 
     Raises:
         FioParseError: A job has no direction.
@@ -152,15 +170,18 @@ def sampled(statistics: Fields, count: str) -> bool:
     """Return whether fio took any samples for a statistic.
 
     Args:
-        statistics: The object that contains the statistic.
-        count: Name of the field with the number of samples. If this field is missing, the result is True, because older
-            versions of fio do not write the field. An example is ``N``, which fio writes since version 3.18.
+        statistics: The object that contains the statistic, such as ``clat_ns``.
+        count: Name of the field of ``statistics`` with the number of samples, such as ``N``. If this field is missing,
+            the result is True, because older versions of fio do not write it. fio writes ``N`` since version 3.18.
     """
     return statistics.integer(count) != 0
 
 
 def latencies(direction: Fields) -> Iterator[tuple[str, Fields, int]]:
     """Yield the submission, completion and total latency of a direction.
+
+    Args:
+        direction: The object of a direction in a job, such as ``jobs[0].read``.
 
     Yields:
         Three values for each of these latencies:
@@ -178,11 +199,12 @@ def latencies(direction: Fields) -> Iterator[tuple[str, Fields, int]]:
 
 
 def clat_is_lat(top: Fields, options: dict[str, str]) -> bool:
-    """Return whether percentiles and bins in ``clat_ns`` are of total latencies.
+    """Return whether ``clat_ns`` has percentiles and bins of total latencies.
 
-    fio 3.1 to 3.12 keep one histogram for each direction. By default it counts completion latencies (clat). If the
-    option lat_percentiles is on or clat_percentiles is off, it counts total latencies (lat). In both cases these
-    versions write the percentiles of the histogram into ``clat_ns``, and fio 3.1 also writes its bins there.
+    This is the case in some results of fio 3.1 to 3.12. These versions keep one histogram for each direction. By
+    default it counts completion latencies (clat). If the option lat_percentiles is on or clat_percentiles is off, it
+    counts total latencies (lat). In both cases these versions write the percentiles of the histogram into ``clat_ns``,
+    and fio 3.1 also writes its bins there.
 
     Args:
         top: The top level of the document, which contains the version of fio.
@@ -202,16 +224,16 @@ def percentiles_of(
 
     Args:
         top: The top level of the document.
-        direction: The object of the direction.
+        direction: The object of a direction in a job, such as ``jobs[0].read``.
         options: The options of the job, as returned by `options_of`.
 
     Yields:
-        A key and a value for each percentile. The key is a pair: the index of the latency in `LATENCIES`, and the
-        percentile. For example, ``(1, 99.9)`` is the 99.9th percentile of clat. The value is in ns, or None if fio
-        wrote no valid number.
+        A key and a value for each percentile. The key is a pair: the index of the latency in `LATENCIES` (slat, clat,
+        lat), and the percentile. For example, ``(1, 99.9)`` is the 99.9th percentile of clat. The value is in ns, or
+        None if fio wrote no valid number.
 
     Raises:
-        FioParseError: A percentile is not a number from 0 to 100.
+        FioParseError: The name of a percentile is not a number from 0 to 100.
     """
     moved = clat_is_lat(top, options)
     for latency, statistics, scale in latencies(direction):
@@ -240,7 +262,7 @@ def bins_of(histogram: Fields, scale: int) -> tuple[list[int], list[int]]:
     """Return the non-empty bins of a latency histogram.
 
     Args:
-        histogram: The object ``bins`` of a latency.
+        histogram: The object ``bins`` of a latency, such as ``jobs[0].read.clat_ns.bins``.
         scale: Factor from the unit of the bins to nanoseconds.
 
     Returns:
@@ -248,7 +270,7 @@ def bins_of(histogram: Fields, scale: int) -> tuple[list[int], list[int]]:
         there is no histogram.
 
     Raises:
-        FioParseError: A bin is invalid.
+        FioParseError: The name of a bin is not a latency, or its value is not a count.
     """
     entries = histogram.fields
     bits, limit = 0, _LARGEST
@@ -295,11 +317,14 @@ def _invalid_bin(histogram: Fields, entries: dict[str, Any], limit: int) -> FioP
 def plat_index_to_value(index: int, bits: int) -> int:
     """Return the latency of a histogram bin: the middle of its range.
 
-    This is the function ``plat_idx_to_val`` in ``stat.c`` of fio. The unit is that of the histogram.
+    This is the function ``plat_idx_to_val`` in ``stat.c`` of fio.
 
     Args:
         index: Index of the bin, from 0.
-        bits: Base-2 logarithm of the number of bins for each power of two (``FIO_IO_U_PLAT_BITS`` in fio).
+        bits: Base-2 logarithm of the number of bins for each power of two (``FIO_IO_U_PLAT_BITS`` in fio), usually 6.
+
+    Returns:
+        The latency in the unit of the histogram: nanoseconds, or microseconds before fio 3.0.
     """
     if index < 2 << bits:
         return index
@@ -309,13 +334,16 @@ def plat_index_to_value(index: int, bits: int) -> int:
 
 
 def options_of(top: Fields, job: Fields) -> dict[str, str]:
-    """Return the options of a job as text, by name.
+    """Return the options of a job as text, by name, such as ``{"bs": "4k"}``.
 
     An option of the job overrides the global option of the same name. An option without a value is "".
 
     Args:
         top: The top level of the document, which contains the global options.
         job: The object of the job.
+
+    Raises:
+        FioParseError: The value of an option is a list or an object.
     """
     merged: dict[str, str] = {}
     for options in (_global_options(top, job), job.child("job options")):

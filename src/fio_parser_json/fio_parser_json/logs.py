@@ -34,7 +34,8 @@ def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Ski
             folders (all such files below them), globs or open files. The number is the number of the job. With
             ``per_job_logs=0``, the names have no number.
         errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
-        skipped: A list to which skipped sources are appended.
+        skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
+            number of skipped sources.
 
     Returns:
         A frame with these columns:
@@ -56,7 +57,8 @@ def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Ski
           priority, and 0 for other I/Os. NA if the version of fio does not log the priority.
 
     Raises:
-        FioParseError: The name of a file is not the name of such a log, or a line is invalid.
+        FioParseError: The name of a file is not the name of such a log, a line is invalid, or a folder or glob has no
+            such files.
         OSError: A file cannot be read.
     """
     columns = {"source": "string", "log": "string", "job": "Int64", "time_ms": "Int64", "value": "Int64"}
@@ -72,7 +74,8 @@ def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skippe
     Args:
         sources: Files named ``*_clat_hist.1.log``, folders (all such files below them), globs or open files.
         errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
-        skipped: A list to which skipped sources are appended.
+        skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
+            number of skipped sources.
 
     Returns:
         A frame with these columns. Bins ascend within a line of the log.
@@ -87,7 +90,8 @@ def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skippe
         - ``count``: number of I/Os in the bin during the interval.
 
     Raises:
-        FioParseError: The name of a file is not the name of such a log, or a line is invalid.
+        FioParseError: The name of a file is not the name of such a log, a line is invalid, or a folder or glob has no
+            such files.
         OSError: A file cannot be read.
     """
     columns = {"source": "string", "job": "Int64", "time_ms": "Int64", "direction": "string", "bs_bytes": "Int64"}

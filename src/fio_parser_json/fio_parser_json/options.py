@@ -20,13 +20,14 @@ Reader = Callable[[str, Mapping[str, str]], int | None]
 
 
 def size_bytes(text: str, options: Mapping[str, str]) -> int | None:
-    """Return the size in an option, in bytes.
+    """Return the size in an option, in bytes: 4096 for ``4k``.
 
     Returns None if the text is not a size, such as ``50%``.
 
     Args:
         text: The value of the option, such as ``4k``.
-        options: All options of the job. Their ``kb_base`` determines whether the suffix k stands for 1000 or 1024.
+        options: All options of the job, as text by name. Their ``kb_base`` determines whether the suffix k stands for
+            1000 or for 1024 (the default).
     """
     match = _SIZE.fullmatch(text.strip())
     if not match:
@@ -38,13 +39,13 @@ def size_bytes(text: str, options: Mapping[str, str]) -> int | None:
 
 
 def time_us(text: str, default: str) -> int | None:
-    """Return the time in an option, in microseconds.
+    """Return the time in an option, in microseconds: 10000 for ``10ms``.
 
     Returns None if the text is not a time.
 
     Args:
         text: The value of the option, such as ``10ms``.
-        default: The unit of a number without a unit, such as ``s``.
+        default: The unit of a number without a unit: ``us``, ``ms``, ``s``, ``m``, ``h`` or ``d``.
     """
     match = _TIME.fullmatch(text.strip())
     return _bounded(float(match[1]) * _MICROSECONDS[(match[2] or default).lower()]) if match else None
@@ -54,8 +55,8 @@ def count(text: str, _options: Mapping[str, str]) -> int | None:
     """Return the plain number in an option, or None if the text is not a number.
 
     Args:
-        text: The value of the option.
-        _options: Not used.
+        text: The value of the option, such as ``16`` or ``0x10``.
+        _options: Not used. Functions that read sizes need it.
     """
     try:
         return _bounded(int(text, 0))
@@ -100,11 +101,12 @@ def numbers(options: Mapping[str, str], direction: str) -> dict[str, int | None]
     An option may have a value for each direction: ``bs=4k,64k`` sets 4k for reads, and 64k for writes and trims.
 
     Args:
-        options: All options of the job, as text.
+        options: All options of the job, as text by name.
         direction: ``read``, ``write``, ``trim`` or ``mixed``.
 
     Returns:
-        A number for each key of `NUMBERS`, such as ``bs_bytes``. The number is None in these cases:
+        A number for each key of `NUMBERS`, such as ``bs_bytes``. The key ends with the unit, if the number has one. The
+        number is None in these cases:
 
         - The job does not set the option.
         - The text of the option is not a number of this kind.

@@ -19,7 +19,7 @@ _Made = TypeVar("_Made")
 
 @runtime_checkable
 class Readable(Protocol):
-    """An open file, in text or binary mode."""
+    """An open file in text or binary mode, or another object with a method ``read``."""
 
     def read(self) -> str | bytes:
         """Return the content from the current position to the end of the file."""
@@ -31,10 +31,10 @@ Sources = Source | Iterable[Source]
 
 @dataclass(frozen=True, slots=True)
 class FolderFilter:
-    """A rule that selects by name the files that are read from a folder.
+    """A pattern for the names of the files that are read from a folder.
 
     Attributes:
-        name: Pattern that occurs in the names of the selected files.
+        name: Regular expression. A file is read if the expression matches any part of the file's name.
         description: The pattern in words, for messages, such as "a name that ends in .json".
     """
 
@@ -90,7 +90,10 @@ def all_documents(
 
 
 def documents_of(item: Item) -> list[Document]:
-    """Return the documents of one source.
+    """Return the documents (results of runs of fio) of one source.
+
+    Args:
+        item: The source: a file, an open file, a decoded result or a document.
 
     Raises:
         FioParseError: The source is not complete, valid output of fio.
@@ -118,6 +121,8 @@ class Item:
     def text(self) -> str:
         """Return the text of the file, decoded if it is in binary mode.
 
+        An open file is read from its current position.
+
         Raises:
             OSError: The file cannot be read.
         """
@@ -135,14 +140,15 @@ def gather(
     errors: Errors = "raise",
     skipped: list[Skipped] | None = None,
 ) -> Iterator[_Made]:
-    """Yield what a function makes of each source, in the order of the sources.
+    """Yield the results of a function for each source, in the order of the sources.
 
     Args:
         sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
-        make: Returns any number of results for one source.
-        in_folder: Selects the files that are read from a folder.
-        errors: What to do if ``make`` raises FioParseError or OSError for a source: ``"raise"`` the error, or
-            ``"skip"`` the source.
+        make: The function. It is called with one source (a file of a folder or glob is one source), and returns any
+            number of results.
+        in_folder: Selects the files that are read from a folder; by default files whose names end in ``.json``.
+        errors: What to do if ``make`` raises FioParseError or OSError for a source, or if a folder or glob has no
+            files: ``"raise"`` the error, or ``"skip"`` the source.
         skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
             number of skipped sources.
 

@@ -116,7 +116,8 @@ def jobs(
         all_directions: Whether to keep directions without I/O. By default they are left out, and a job that failed
             before its first I/O has no row.
         errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
-        skipped: A list to which a `Skipped` is appended for each skipped source.
+        skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
+            number of skipped sources.
 
     Returns:
         A frame with the columns below, of type Int64, float64 or string. A field that this version of fio does not
@@ -267,7 +268,8 @@ def latency_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Sk
     Args:
         sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
         errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
-        skipped: A list to which a `Skipped` is appended for each skipped source.
+        skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
+            number of skipped sources.
 
     Returns:
         A frame with the columns below, bins in ascending order. Results without bins (``json``, or fio before 2.2.12)
@@ -332,7 +334,8 @@ def sync_latencies(sources: Sources, *, errors: Errors = "raise", skipped: list[
     Args:
         sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
         errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
-        skipped: A list to which a `Skipped` is appended for each skipped source.
+        skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
+            number of skipped sources.
 
     Returns:
         A frame with these columns. fio before 3.5 does not write sync latencies.
@@ -373,7 +376,8 @@ def disk_util(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipp
     Args:
         sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
         errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
-        skipped: A list to which a `Skipped` is appended for each skipped source.
+        skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
+            number of skipped sources.
 
     Returns:
         A frame with these columns:

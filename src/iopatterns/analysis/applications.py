@@ -1,8 +1,8 @@
 """Tables and figures of the system calls of programs.
 
-They show access patterns, request sizes, and maps of accesses over time. The first two are table I and figures 1 and 2
-of Park and Shen (2009), "A Performance Evaluation of Scientific I/O Workloads on Flash-Based SSDs", for any trace. The
-paper has no maps.
+They show access patterns, request sizes, and maps of accesses over time. The table of access patterns and the figures
+of request sizes are those of Park and Shen (2009), "A Performance Evaluation of Scientific I/O Workloads on Flash-Based
+SSDs" (table I, figures 1 and 2), for any trace. The paper has no maps.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -97,11 +97,13 @@ class _Direction:
 class TraceCharacteristics:
     """Characteristics of the requests in a trace of system calls.
 
+    A request is a read or write of at least one byte.
+
     Attributes:
         name: Name of the trace.
         label: Name for tables and figures. It ends with ``(stand-in)`` if the trace is synthetic and replaces an
             unpublished trace.
-        origin: ``recorded`` or ``stand-in``.
+        origin: ``recorded``, or ``stand-in`` for such a synthetic trace.
         directions: Counts of requests, with the keys ``read`` and ``write``.
         processes: Number of processes that read or write.
         files: Number of files that are read or written.
@@ -115,9 +117,9 @@ class TraceCharacteristics:
     files: int
 
     def row(self) -> dict[str, object]:
-        """Return the characteristics as a dictionary with the columns of a table as keys.
+        """Return the characteristics as one row of a table: a dictionary by column.
 
-        `characteristics_frame` describes the columns.
+        `characteristics_frame` describes the columns, such as ``read_pattern``.
         """
         read, write = self.directions["read"], self.directions["write"]
         requests, moved = read.requests + write.requests, read.moved_bytes + write.moved_bytes
@@ -144,7 +146,11 @@ class TraceCharacteristics:
 def characterise_trace(trace: Trace) -> TraceCharacteristics:
     """Return the characteristics of a trace of system calls.
 
-    A request is a read or write of at least one byte. Memory use does not grow with the number of calls.
+    A request is a read or write of at least one byte. The trace is read in parts, so that memory use does not grow with
+    the number of calls. Logs of Darshan are an exception.
+
+    Args:
+        trace: A trace, as the package `iopatterns.calls` reads it.
 
     Raises:
         CallsError: The trace cannot be read.
@@ -169,20 +175,26 @@ def characteristics_frame(traces: Iterable[TraceCharacteristics]) -> pd.DataFram
     The table has all data of table I of Park and Shen (2009). The paper does not say whether its read/write ratio
     counts requests or bytes. For this reason the table has the shares of both.
 
+    Args:
+        traces: The characteristics, as `characterise_trace` returns them.
+
     Returns:
         A table with these columns:
 
         - trace: name of the trace
         - label: name of the trace in print
-        - origin: ``recorded`` or ``stand-in``
-        - read_pattern and write_pattern: ``Sequential``, ``Unrecognized pattern``, or ``N/A`` without requests
+        - origin: ``recorded``, or ``stand-in`` for a synthetic trace that replaces an unpublished trace
+        - read_pattern and write_pattern: ``Sequential`` (at least 0.9 of the requests continue the previous request),
+          ``Unrecognized pattern``, or ``N/A`` without requests
         - read_share and write_share: shares of reads and of writes among all requests, 0 to 1
         - read_share_bytes: share of the bytes read among all bytes, 0 to 1
         - read_continued_share and write_continued_share: the share of requests that begin where the previous request of
-          the same process in the same file ended
+          the same process in the same file ended, 0 to 1
         - reads and writes: numbers of requests
         - read_bytes and write_bytes: numbers of bytes
         - processes and files: numbers of processes and files with requests
+
+        Shares are NaN if there is no request to compute them from.
     """
     return pd.DataFrame([each.row() for each in traces])
 
@@ -190,8 +202,13 @@ def characteristics_frame(traces: Iterable[TraceCharacteristics]) -> pd.DataFram
 def characteristics_table(data: pd.DataFrame) -> Table:
     """Return table I of Park and Shen (2009) with a row per trace, ready to print.
 
+    The table has access patterns, read/write ratios, and numbers of requests, MiB, processes and files.
+
     Args:
         data: A table that `characteristics_frame` returned.
+
+    Raises:
+        TableError: The data have no rows.
     """
     columns = (
         Column(("label",), "Trace", align_right=False),
@@ -223,14 +240,16 @@ def size_distribution(traces: Iterable[TraceCharacteristics], direction: str) ->
     These are the data of figure 1 (reads) or figure 2 (writes) of Park and Shen (2009).
 
     Args:
-        traces: The characteristics of the traces.
+        traces: The characteristics of the traces, as `characterise_trace` returns them.
         direction: ``read`` or ``write``.
 
     Returns:
-        A row for each trace and range of sizes. Traces without requests of the direction have no rows. Columns:
+        A row for each trace and range of sizes. A range begins above the largest size of the previous range. Traces
+        without requests of the direction have no rows. Columns:
 
         - label: name of the trace in print
-        - bucket: the largest size of the range, as text; for the last range, which has no largest size, ``>2048``
+        - bucket: the largest size of the range in KB, as text such as ``64``; ``>2048`` for the last range, which has
+          no largest size
         - upto_kb: the largest size as a number, in KB of 1024 bytes; NaN for the last range
         - requests: number of requests with a size in the range
         - share: share of these requests among the trace's requests of the direction, 0 to 1
@@ -249,8 +268,10 @@ def size_distribution(traces: Iterable[TraceCharacteristics], direction: str) ->
 def size_figure(distribution: pd.DataFrame, direction: str) -> Figure:
     """Return a bar chart of the sizes of requests, with a panel per trace.
 
+    A bar is the share of requests (in percent) in one range of sizes.
+
     Args:
-        distribution: The sizes, as `size_distribution` returns them.
+        distribution: The sizes, as `size_distribution` returns them for the direction.
         direction: ``read`` or ``write``, for labels and messages.
 
     Raises:
@@ -279,7 +300,8 @@ def size_figure(distribution: pd.DataFrame, direction: str) -> Figure:
 def access_map(trace: Trace, processes: Collection[int] | None = None) -> Figure:
     """Return a figure of the file offsets that processes access over time.
 
-    One panel shows reads, the other writes. Each request is a point, with a colour per process.
+    One panel shows reads, the other writes. Each request is a point: the horizontal axis is the time in seconds, the
+    vertical axis the offset in the file in MiB. Each process has a colour.
 
     Args:
         trace: A trace of system calls.
@@ -298,7 +320,10 @@ def access_map(trace: Trace, processes: Collection[int] | None = None) -> Figure
 def access_maps(traces: Sequence[Trace]) -> Figure:
     """Return a figure with the access map of each trace, one below the other.
 
-    `access_map` describes a map.
+    An access map shows the file offsets that processes read and write over time, see `access_map`.
+
+    Args:
+        traces: Traces of system calls, from top to bottom.
 
     Raises:
         PlotError: A trace has no reads and writes.

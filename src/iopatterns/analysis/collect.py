@@ -1,7 +1,8 @@
 """Collect the raw files of a study into tables.
 
-A raw file holds what fio printed in one repetition. The metadata file beside it says how it was made. Both are combined
-into a table of measurements, a list of the outcomes of drive settings, and the provenance of the measurements.
+A raw file holds what fio printed in one repetition (run of fio). The metadata file beside a raw file says how it was
+made. Raw files and metadata files are combined into a table of measurements, a list of the outcomes of drive settings,
+and the provenance of the measurements.
 """
 
 import importlib.metadata
@@ -40,8 +41,10 @@ class DescribedDrive(DriveIdentity):
     """The identity that a drive reported, with the drive's name in this project.
 
     Attributes:
-        archive: The archive from which the raw files of the drive were unpacked, if any.
-        simulated: Whether the drive is simulated. Only a `Colophon` has this key; a `StudyProvenance` does not.
+        archive: The archive from which the raw files (fio's results) of the drive were unpacked. Drives whose raw files
+            were measured here do not have this key.
+        simulated: Whether the drive is simulated. Only the drives of a `Colophon` have this key; those of a
+            `StudyProvenance` do not.
     """
 
     archive: NotRequired[archive.ArchiveOrigin]
@@ -71,7 +74,12 @@ class _RunTotals(TypedDict):
 class StudySummary(_RunTotals):
     """Numbers about the measurements of one study, for the end of a report.
 
-    A cell is one configuration: a drive, its settings and a workload.
+    A cell is one configuration: a drive, its settings and a workload. A repetition is one run of fio for a cell. In
+    addition to the attributes below, there are these keys:
+
+    - executions and real_executions: number of all repetitions, and of repetitions on real (not simulated) drives
+    - fio_seconds: wall time of fio on real drives, in seconds
+    - started and ended: begin of the first and end of the last repetition on a real drive (UTC); None if there is none
 
     Attributes:
         cells: Number of measured cells.
@@ -82,7 +90,7 @@ class StudySummary(_RunTotals):
         warmup_ms: The longest warm-up.
         command: The command line of the first measured repetition, as an example.
         title: Title of the study. `study_provenance` does not return this key; callers add it.
-        source: Source of the study. `study_provenance` does not return this key; callers add it.
+        source: The publication that the study reproduces. `study_provenance` does not return this key; callers add it.
     """
 
     cells: int
@@ -106,20 +114,23 @@ class StudyProvenance(StudySummary, _MeasuredWith):
 
     Three keys are added:
 
-    - fio_versions: the versions of fio
-    - machines: the machines on which real drives were measured
-    - drives: the drives, real and simulated
+    - fio_versions: list of the versions of fio, such as ``fio-3.33``
+    - machines: list of the machines on which real drives were measured
+    - drives: list of the drives, real and simulated, each a `DescribedDrive`
     """
 
 
 class Colophon(_RunTotals, _MeasuredWith):
     """The provenance of all measurements of a report, which is printed at its end.
 
-    Totals count the repetitions of all studies. Besides the attributes below, there are three more keys:
+    Totals are over the repetitions (runs of fio) of all studies. Besides the attributes below, there are these keys:
 
-    - fio_versions: the versions of fio
-    - machines: the machines on which real drives were measured
-    - drives: the drives, real and simulated
+    - executions and real_executions: number of all repetitions, and of repetitions on real (not simulated) drives
+    - fio_seconds: wall time of fio on real drives, in seconds
+    - started and ended: begin of the first and end of the last repetition on a real drive (UTC); None if there is none
+    - fio_versions: list of the versions of fio
+    - machines: list of the machines on which real drives were measured
+    - drives: list of the drives, real and simulated, each a `DescribedDrive`
 
     Attributes:
         version: Version of iopatterns.
@@ -135,18 +146,22 @@ class Colophon(_RunTotals, _MeasuredWith):
 
 
 class CollectError(IoPatternsError):
-    """The raw files of a study contain no measurement, because each drive rejected the settings."""
+    """The error raised if the raw files of a study contain no measurement.
+
+    The reason is that each drive rejected the settings of its cells (configurations to measure).
+    """
 
 
 def measurement_table(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Return all measurements of a study as a table.
 
-    Cells whose settings the drive did not take have no rows; `tuning_records` lists them.
+    A raw file holds what fio printed in one repetition (run) of a cell. A cell is one configuration: a drive, its
+    settings and a workload. Cells whose settings the drive did not take have no rows; `tuning_records` lists them.
 
     Args:
-        raw_files: The raw files of the study. Their metadata files are beside them.
+        raw_files: The raw files of the study. The metadata file of each is beside it.
         experiments: For each cell, the names of the experiments that contain the cell. A key is the end of the path of
-            the cell's folder, ``<drive>/<study>/<cell>``.
+            the cell's folder, ``<drive>/<study>/<cell>``, such as ``c400/saif2020/randread-4k-j1-c1b1ddf5``.
 
     Returns:
         A row for each fio job and direction (read or write) of each repetition. Columns, in this order:
@@ -158,9 +173,9 @@ def measurement_table(raw_files: Sequence[Path], experiments: Mapping[str, Seque
         - drive_kind: ``twin`` (a simulated drive), ``file``, ``block`` or another kind
         - drive_model: the model of a simulated drive; "" for other drives
         - tuned: whether the cell changes settings of the drive
-        - set_<setting> for each setting; missing in cells without the setting
+        - set_<setting> for each setting, such as set_scheduler; missing in cells without the setting
         - results of fio: the columns of `fio_parser_json.jobs`
-        - results of replayed traces: the columns of `replays.replay_rows`
+        - results of replayed block traces: the columns of `replays.replay_rows`
         - steady: whether the repetition was in a steady state; missing if unknown
         - counter_<name> for each counter of a simulated drive, over the complete repetition; missing for other drives
 
@@ -224,13 +239,16 @@ def _results(of_fio: Sequence[Path], of_replays: Sequence[Path]) -> pd.DataFrame
 def tuning_records(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -> list[TuningRecord]:
     """Return the outcome of each drive setting that each cell of a study asks for.
 
+    A cell is one configuration: a drive, its settings and a workload.
+
     Args:
-        raw_files: The raw files of the study. Their metadata files are beside them.
-        experiments: For each cell, the names of the experiments that contain it. The key is the end of the cell's
-            folder, ``<drive>/<study>/<cell>``.
+        raw_files: The raw files of the study (one per run of fio). The metadata file of each is beside it.
+        experiments: For each cell, the names of the experiments that contain the cell. A key is the end of the path of
+            the cell's folder, ``<drive>/<study>/<cell>``.
 
     Returns:
-        A record per cell and setting, with the wanted value, the values before and after, and the outcome.
+        A record per cell and setting, in the order of the raw files. It has the wanted value, the values before and
+        after, and the outcome, such as ``changed`` or ``refused``.
 
     Raises:
         MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
@@ -253,17 +271,19 @@ def tuning_records(raw_files: Sequence[Path], experiments: Mapping[str, Sequence
 def select_by_origin(raw_files: Sequence[Path], *, average: bool) -> tuple[list[Path], dict[str, int]]:
     """Select the raw files of each cell that have the same origin.
 
-    The origin of a raw file is the version of fio, the simulator and the host that made it. If the raw files of a cell
-    have several origins, those of the most frequent origin are selected; of equally frequent ones, the first. A value
-    that a metadata file lacks, because an earlier version wrote it, counts as that of the others.
+    A raw file is the result of one run of fio for a cell (one configuration: a drive, its settings and a workload). Its
+    origin is the version of fio, the simulator and the host that made it. If the raw files of a cell have several
+    origins, only the raw files with the most frequent origin are selected. If two origins are equally frequent, the
+    first one counts. An older metadata file may lack one of the three values; the cell's most frequent value is then
+    assumed.
 
     Args:
-        raw_files: The raw files. Their metadata files are beside them.
-        average: Whether to select all raw files nevertheless.
+        raw_files: The raw files. The metadata file of each is beside it.
+        average: Whether to select the raw files of all origins. Doubts are returned nevertheless.
 
     Returns:
-        The selected raw files, and the number of raw files for each doubt. A doubt is a text that names the cells and
-        the origins.
+        The selected raw files, and the doubts: for each cell and less frequent origin, a text that names the cell and
+        both origins, with the number of raw files of the less frequent origin.
 
     Raises:
         MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
@@ -303,8 +323,9 @@ def study_provenance(raw_files: Sequence[Path], doubts: Mapping[str, int] | None
     """Return numbers, software, machines and drives of one study's measurements.
 
     Args:
-        raw_files: The raw files of the study. Their metadata files are beside them.
-        doubts: More doubts about the measurements, each with the number of repetitions.
+        raw_files: The raw files of the study (one per run of fio). The metadata file of each is beside it.
+        doubts: Further reasons to doubt measurements, each with the number of repetitions, as `select_by_origin`
+            returns them. None for no further doubts.
 
     Returns:
         All keys of `StudyProvenance`, except title and source.
@@ -339,14 +360,15 @@ def study_provenance(raw_files: Sequence[Path], doubts: Mapping[str, int] | None
 
 
 def measured_by(raw_files: Sequence[Path]) -> dict[str, list[str]]:
-    """Return the versions of fio and of the simulator, and the hosts, that made raw files.
+    """Return the versions of fio and simulator, and the hosts, that made raw files.
 
     Args:
-        raw_files: The raw files. Their metadata files are beside them.
+        raw_files: The raw files, at least one. The metadata file of each is beside it.
 
     Returns:
-        The sorted values under the keys ``fio``, ``simulator`` (SHA-256 of the sources) and ``host``. Earlier versions
-        of this package stored neither simulator nor host.
+        Sorted lists under the keys ``fio`` (such as ``fio-3.33``), ``simulator`` (SHA-256 of the sources) and ``host``
+        (name). A list is empty if no metadata file has the value: earlier versions of this package stored neither
+        simulator nor host.
 
     Raises:
         MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
@@ -357,13 +379,14 @@ def measured_by(raw_files: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def count_doubts(real: Iterable[MetadataFile]) -> Counter[str]:
-    """Return for each reason for doubt the number of repetitions that have it.
+    """Return the number of repetitions for each reason to doubt a measurement.
 
-    Most reasons were recorded in the metadata, for example that other programs used the drive. One reason is found
-    here: that the firmware of the drive differs from the firmware in its first repetition.
+    Most reasons were recorded in the metadata, for example that other programs used the drive. This function adds one
+    reason, ``other firmware than at first``: the firmware of the drive differs from the firmware in its first
+    repetition.
 
     Args:
-        real: The metadata of repetitions on real drives.
+        real: The metadata of repetitions (runs of fio) on real drives, in any order.
     """
     found: Counter[str] = Counter()
     first: dict[str, str | None] = {}
@@ -396,6 +419,9 @@ def report_colophon(studies: Mapping[str, StudyProvenance]) -> Colophon:
     Args:
         studies: The provenance of each study, as `study_provenance` returns it, with the keys title and source added.
             The keys of the mapping are the names of the studies, in the order of the report.
+
+    Returns:
+        Totals over all studies, the software, machines and drives without duplicates, and the numbers of each study.
     """
     parts = list(studies.values())
     drives = _distinct(drive for part in parts for drive in part["drives"])

@@ -1,7 +1,7 @@
 """Figures of single repetitions and cells.
 
-They are bar charts of cells, histograms of latency, and rates over time. A repetition is one run of fio for a cell (one
-configuration: a drive, its settings and a workload).
+The figures are bar charts of cells, histograms of latency, and rates over time. A repetition is one run of fio for a
+cell (one configuration: a drive, its settings and a workload).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,11 +35,15 @@ def completion_latencies(raw_files: Sequence[Path]) -> pd.DataFrame:
     """Return the histograms of completion latency in raw files of fio.
 
     Args:
-        raw_files: JSON files that fio wrote with ``--output-format=json+``.
+        raw_files: JSON files that fio wrote with ``--output-format=json+``, one per repetition (run of fio).
 
     Returns:
-        A row per non-empty bin. Columns: source (the raw file), latency_ns (middle of the bin) and count (number of
-        requests over all jobs and directions).
+        A row per non-empty bin, sorted by source and latency. Columns: source (the path of the raw file), latency_ns
+        (middle of the bin) and count (number of requests over all jobs and directions).
+
+    Raises:
+        FioParseError: A raw file is not complete, valid output of fio.
+        OSError: A raw file cannot be read.
     """
     bins = fio_parser_json.latency_bins(raw_files)
     bins = bins[bins["latency"] == "clat"].rename(columns={"bin_ns": "latency_ns"})
@@ -49,15 +53,20 @@ def completion_latencies(raw_files: Sequence[Path]) -> pd.DataFrame:
 def rates_over_time(logs: Sequence[Path]) -> pd.DataFrame:
     """Return the rate of requests over time from fio's latency histogram logs.
 
-    A rate is the sum over all jobs and directions. In a log each job has its own intervals; the result has intervals of
-    equal length for all jobs. The rate of a job in such an interval is its logged rate at the middle of the interval.
-    Requests after the last line of a job were not logged, and so are not in the result.
+    A rate is the sum over all jobs and directions (read, write, trim). In a log, each job has its own intervals. In the
+    result, the intervals have equal length, which is the median length of the log's intervals. The rate of a job in
+    such an interval is its logged rate at the middle of the interval. Requests after the last line of a job were not
+    logged, and so are not in the result.
 
     Args:
-        logs: Files named ``*_clat_hist.1.log``, one per repetition.
+        logs: Files named ``*_clat_hist.1.log``, one per repetition (run of fio).
 
     Returns:
-        A row per log and interval. Columns: source (the log), time_s (the end of the interval) and iops.
+        A row per log and interval. Columns: source (the path of the log), time_s (the end of the interval) and iops.
+
+    Raises:
+        FioParseError: A file is not such a log.
+        OSError: A file cannot be read.
     """
     bins = fio_parser_json.log_bins(logs)
     parts = []
@@ -96,15 +105,18 @@ def _job_rates(rows: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
 def quantity_bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> Figure:
     """Return a bar chart of quantities, with a panel per quantity and a bar per cell.
 
-    A bar shows a mean with its confidence interval.
+    A cell is one configuration: a drive, its settings and a workload. A bar shows a mean with its confidence interval.
+    The colour shows the workload.
 
     Args:
-        summaries: For each quantity, its means as `Study.summary` returns them for the factors `by`. The keys are names
-            of quantities, such as ``iops``.
-        by: The columns of the factors that distinguish the cells.
+        summaries: For each quantity, its means as `Study.summary` returns them for the factors `by`: a row per cell
+            with the columns rw, bs_bytes, mean, low and high, among others. The keys are names of quantities, such as
+            ``iops``. All quantities have the same rows.
+        by: The columns of the factors (varied fio options or settings) that distinguish the cells, such as iodepth.
 
     Raises:
         PlotError: The summaries are empty.
+        QuantityError: A quantity does not exist.
     """
     first = next(iter(summaries.values()))
     if first.empty:
@@ -143,18 +155,18 @@ def quantity_bars(summaries: Mapping[str, pd.DataFrame], by: Sequence[str]) -> F
 def latency_histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str]) -> Figure:
     """Return a figure of latency distributions, with a line per cell.
 
-    There is a panel for each workload and block size. The lines of a panel are the cells, which differ in other
-    factors. A line shows the share of requests in each range of latency, over all repetitions of the cell. Marks on a
-    line show percentiles.
+    A cell is one configuration: a drive, its settings and a workload. There is a panel for each workload and block
+    size. The cells in a panel differ in other factors. A line shows the share of requests in each range of latency,
+    over all repetitions of the cell. Marks on a line show the percentiles 50, 99 and 99.9.
 
     Args:
-        executions: A row per repetition, all on one drive, with the columns source (the raw file), rw, bs_bytes and
-            those of `by`.
+        executions: A row per repetition (run of fio), all on one drive. Columns: source (the path of the raw file), rw
+            (fio's name of the workload), bs_bytes and the columns in `by`.
         found: Histogram bins, as `completion_latencies` returns them.
-        by: The columns of the factors that distinguish the cells.
+        by: The columns of the factors (varied fio options or settings) that distinguish the cells, such as iodepth.
 
     Raises:
-        PlotError: There is nothing to draw.
+        PlotError: `executions` or `found` is empty.
     """
 
     def draw(axes: Axes, sources: set[str], look: Mapping[str, Any]) -> None:
@@ -187,17 +199,17 @@ def latency_histograms(executions: pd.DataFrame, found: pd.DataFrame, by: Sequen
 def rate_curves(executions: pd.DataFrame, found: pd.DataFrame, by: Sequence[str]) -> Figure:
     """Return a figure of rates over time, with a line per cell.
 
-    There is a panel for each workload and block size. The lines of a panel are the cells, which differ in other
-    factors. A line is the mean of all repetitions of the cell.
+    A cell is one configuration: a drive, its settings and a workload. There is a panel for each workload and block
+    size. The cells in a panel differ in other factors. A line is the mean over all repetitions of the cell, in IOPS.
 
     Args:
-        executions: A row per repetition, all on one drive, with the columns source (the log), rw, bs_bytes and those of
-            `by`.
+        executions: A row per repetition (run of fio), all on one drive. Columns: source (the path of the log), rw
+            (fio's name of the workload), bs_bytes and the columns in `by`.
         found: The rates, as `rates_over_time` returns them.
-        by: The columns of the factors that distinguish the cells.
+        by: The columns of the factors (varied fio options or settings) that distinguish the cells, such as iodepth.
 
     Raises:
-        PlotError: There is nothing to draw.
+        PlotError: `executions` or `found` is empty.
     """
 
     def draw(axes: Axes, sources: set[str], look: Mapping[str, Any]) -> None:

@@ -31,14 +31,14 @@ class Outputs:
     def table(self, table: Table, name: str) -> pd.DataFrame:
         """Write the files of a table, and return its printed texts as a frame.
 
-        The files are ``name.csv``, ``name.tex`` and ``name.typ`` in the folder `tables`.
+        The files are ``name.csv``, ``name.tex`` and ``name.typ`` in the folder `tables`. Existing files are replaced.
 
         Args:
             table: The table.
             name: File name without suffix.
 
         Returns:
-            The printed columns, with texts as values, for display in a notebook.
+            A frame for display in a notebook. It has the printed columns, and its values are the printed texts.
         """
         write_table(table, self.tables / name)
         return printed_frame(table)
@@ -46,14 +46,14 @@ class Outputs:
     def figure(self, figure: Figure, name: str) -> Image:
         """Write the files of a figure, and return it as a small image.
 
-        The files are ``name.svg`` and ``name.png`` in the folder `figures`.
+        The files are ``name.svg`` and ``name.png`` in the folder `figures`. Existing files are replaced.
 
         Args:
             figure: The figure.
             name: File name without suffix.
 
         Returns:
-            A PNG image with few bytes, for display in a notebook whose outputs are committed.
+            A PNG image with few bytes (see `small_png`), for display in a notebook whose outputs are committed.
         """
         save_figure(figure, self.figures / name)
         return Image(small_png(figure))  # type: ignore[no-untyped-call]
@@ -62,7 +62,7 @@ class Outputs:
 def small_png(figure: Figure) -> bytes:
     """Return a figure as a small PNG image for a notebook.
 
-    The image has a low resolution and at most 64 colours, which keeps the file small.
+    The image has 100 dots per inch and at most 64 colours, which keeps the file small.
     """
     drawn, small = io.BytesIO(), io.BytesIO()
     with report_style():

@@ -1,6 +1,6 @@
 """Figures of the report, in one style that is legible in grey.
 
-They are drawn with seaborn and matplotlib. Equal data give files with equal bytes.
+The figures are drawn with seaborn and matplotlib. Equal data give files with equal bytes.
 """
 
 import textwrap
@@ -47,14 +47,18 @@ _THEME = ("axes", "figure", "font", "grid", "legend", "lines", "patch", "svg", "
 
 
 class PlotError(IoPatternsError):
-    """There is nothing to draw, or more kinds of data than a figure can distinguish."""
+    """The error raised if there is nothing to draw, or too much to distinguish.
+
+    The second case means more kinds of data, such as block sizes, than a figure has markers or line styles for.
+    """
 
 
 @contextmanager
 def report_style() -> Iterator[None]:
     """Draw in the style of the report, whatever the user's matplotlib settings are.
 
-    It is a context manager, and also a decorator of functions that draw.
+    This function returns a context manager, which is also a decorator for functions that draw. The previous settings
+    are restored afterwards.
     """
     with matplotlib.style.context(["default", _STYLE_FILE]):
         yield
@@ -63,8 +67,8 @@ def report_style() -> Iterator[None]:
 def save_figure(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
     """Write a figure as ``stem.svg`` and ``stem.png``, and return both paths.
 
-    Equal figures give files with equal bytes, because no dates or versions are written. Afterwards the layout of
-    `figure` is fixed.
+    Equal figures give files with equal bytes, because no dates or versions are written. Existing files are replaced.
+    The function computes the layout of `figure` and then fixes it, so that later changes no longer adapt it.
 
     Args:
         figure: The figure.
@@ -72,6 +76,9 @@ def save_figure(figure: Figure, stem: Path | str) -> tuple[Path, Path]:
 
     Returns:
         The paths of the SVG and of the PNG file.
+
+    Raises:
+        NoRoomError: The file system is full or cannot be written to.
     """
     svg, png = Path(f"{stem}.svg"), Path(f"{stem}.png")
     with report_style():
@@ -93,8 +100,8 @@ def write_png(figure: Figure, to: Path | IO[bytes], dpi: float | None = None) ->
 
     Args:
         figure: The figure.
-        to: The file to write, as a path or open for writing.
-        dpi: Dots per inch; None for those of the current matplotlib style.
+        to: The path of the file, or a file that is open for writing in binary mode.
+        dpi: Dots per inch; None for the resolution of the current matplotlib style.
     """
     own_dpi = figure.get_dpi()
     figure.set_dpi(mpl.rcParams["savefig.dpi"] if dpi is None else dpi)
@@ -116,7 +123,8 @@ def bandwidth_figure(summary: pd.DataFrame, published: pd.DataFrame) -> Figure:
     Args:
         summary: Means in MB/s by drive, rw (fio's name of the workload) and bs_bytes, as `statistics.summarise_groups`
             returns them.
-        published: The published values, as `published.load_values` returns them, in MB/s.
+        published: The published values of all quantities, as `published.load_values` returns them. Those of the
+            bandwidth must be in MB/s.
 
     Raises:
         PlotError: The summary is empty, or there are more block sizes than markers (6).
@@ -167,8 +175,9 @@ class Panel:
 
     Attributes:
         title: Title of the panel.
-        rows: The measured points. Columns: rw (fio's name of the workload); the factor on the horizontal axis; mean,
-            low and high of the quantity; and, if a workload has several curves, variant (the name of the curve).
+        rows: The measured points. Columns: rw (fio's name of the workload); the factor (varied fio option or setting)
+            on the horizontal axis; mean, low and high (ends of the confidence interval) of the quantity; and, if a
+            workload has several curves, variant (the name of the curve).
         published: The published points, with the columns rw, the factor on the horizontal axis, and value; None if
             there are none.
         note: Text that is printed in a panel without rows.
@@ -188,7 +197,8 @@ class Panel:
 def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch: float = _PANEL_INCH) -> Figure:
     """Return a figure of quantities over the levels of a factor, a curve per workload.
 
-    Markers are means with their confidence intervals. Larger, hollow markers are published values.
+    A factor is a fio option or setting that is varied. Markers are means with their confidence intervals. Larger,
+    hollow markers are published values.
 
     The horizontal axis depends on the levels of the factor:
 
@@ -201,10 +211,10 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
             same quantity.
         x: The column of the factor on the horizontal axis, such as bs_bytes, numjobs or iodepth.
         columns: Panels per row.
-        height_inch: Height of a row.
+        height_inch: Height of a row in inches. The width of the figure is that of the report's text.
 
     Raises:
-        PlotError: There are no panels, or their rows have more than two variants.
+        PlotError: There are no panels, or their rows have more than two variants (see `Panel`).
         QuantityError: A quantity does not exist.
     """
     variants = list(dict.fromkeys(name for panel in panels for name in panel.rows.get("variant", ()))) or [""]
@@ -245,15 +255,17 @@ def curves_figure(panels: Sequence[Panel], x: str, columns: int, *, height_inch:
 def factors_figure(
     summary: pd.DataFrame, of: str, x: str, curve: str | None = None, panel: str | None = None
 ) -> Figure:
-    """Return a figure of a quantity over a factor, by two other factors.
+    """Return a figure of a quantity over a factor, by curve and panel.
+
+    A factor is what an experiment varies: a fio option, a drive setting or the drive.
 
     Args:
         summary: Means of the quantity by the factors, as `statistics.summarise_groups` returns them. Only the columns
             `x`, `curve` and `panel` may have several levels.
         of: The name of the quantity, such as ``bandwidth``.
-        x: The column on the horizontal axis.
-        curve: The column with a curve per level; None for a single curve.
-        panel: The column with a panel per level; None for a single panel.
+        x: The column of the factor on the horizontal axis, such as bs_bytes.
+        curve: The column of the factor that has a curve per level; None for a single curve.
+        panel: The column of the factor that has a panel per level; None for a single panel.
 
     Raises:
         PlotError: The summary is empty.
@@ -284,14 +296,18 @@ def factors_figure(
 
 
 def level_labels(factor: str, levels: Iterable[Any], separator: str = ": ") -> dict[Any, str]:
-    """Return a label for each level of a factor, such as ``I/O depth: 8``.
+    """Return a label for each level of a factor, such as ``I/O depth: 8`` for 8.
 
-    Drives and workloads are labelled with their names alone.
+    A factor is what an experiment varies; its levels are the values. Drives and workloads are labelled with their names
+    alone, such as ``Rand. read`` for randread.
 
     Args:
         factor: The column of the factor, such as iodepth.
         levels: The levels.
         separator: Text between the name of the factor and the level.
+
+    Returns:
+        The labels by level.
     """
     if factor == "rw":
         return {level: WORKLOAD_NAMES.get(level, level) for level in levels}
@@ -304,8 +320,9 @@ def level_labels(factor: str, levels: Iterable[Any], separator: str = ": ") -> d
 def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
     """Return a heat map of a quantity over two factors.
 
-    If the summary has other factors, there is a panel for each of their combinations that occurs in the summary. The
-    drive is not such a factor: the summary should be of one drive.
+    A factor is a fio option or setting that is varied. A square shows the mean as colour and as number. If the summary
+    has other factors, there is a panel for each of their combinations that occurs in the summary. The drive does not
+    count as a factor: the summary should be of one drive.
 
     Args:
         summary: Means of the quantity by `x`, `y` and other factors, as `Study.summary` returns them.
@@ -315,6 +332,7 @@ def heat_map(summary: pd.DataFrame, x: str, y: str, of: str) -> Figure:
 
     Raises:
         PlotError: The summary is empty.
+        QuantityError: The quantity does not exist.
     """
     if summary.empty:
         raise PlotError("there is nothing to draw")
@@ -356,9 +374,10 @@ def _panel_title(row: pd.Series, summary: pd.DataFrame) -> str:
 
 
 def panel_letter(number: int) -> str:
-    """Return the letter of a panel, given its number counted from 0.
+    """Return the letter of a panel: ``a`` for 0, ``b`` for 1, …, ``aa`` for 26.
 
-    The letters are a, b, …, z, aa, ab, ….
+    Args:
+        number: The number of the panel, counted from 0.
     """
     text = ""
     while number >= 0:
@@ -373,12 +392,13 @@ def panels_by_level(
 ) -> tuple[str, list[Panel]]:
     """Choose the horizontal axis of an experiment's figure, and make its panels.
 
-    The horizontal axis shows the factor with the most levels. For each drive there is a panel for each measured
-    combination of levels of the other factors, for example one for each pair of I/O depth and number of jobs.
+    A factor is a fio option or setting that the experiment varies. The horizontal axis shows the factor with the most
+    levels. For each drive there is a panel for each measured combination of levels of the other factors, for example
+    one for each pair of I/O depth and number of jobs.
 
     Args:
         summary: Means of the quantity, as `Study.summary` returns them for the factors `by`.
-        by: The columns of the factors. The block size (bs_bytes) is added if it is not among them.
+        by: The columns of the factors, such as iodepth. The block size (bs_bytes) is added if it is not among them.
         of: The name of the quantity, such as ``bandwidth``.
         published: The published values of the experiment, as `Study.published` returns them.
 
@@ -588,7 +608,7 @@ def add_legend_below(figure: Figure, handles: Sequence[Artist], names: Sequence[
 
     Args:
         figure: The figure.
-        handles: The artists that the legend explains.
+        handles: The artists (such as lines) that the legend explains, at least one.
         names: The text of each handle.
         most_columns: The largest number of columns. There are fewer if the names are too long for the width.
     """
@@ -603,11 +623,14 @@ def figure_with_panels(
 
     Args:
         count: Number of panels.
-        columns: Panels per row.
-        row_inch: Height of a row of panels.
-        frame_inch: Height above and below all panels, for a common title or legend.
+        columns: Panels per row. The last row may have fewer.
+        row_inch: Height of a row of panels, in inches.
+        frame_inch: Height above and below all panels together, in inches, for a common title or legend.
         sharex: Whether the panels share the horizontal axis.
         sharey: Whether the panels share the vertical axis.
+
+    Returns:
+        The figure, and the axes of the `count` panels.
     """
     rows = -(-count // columns)
     figure = Figure(figsize=(WIDTH_INCH, rows * row_inch + frame_inch), layout="constrained")

@@ -19,15 +19,17 @@ def random_to_sequential_text(rows: pd.DataFrame, by: Sequence[str], value: str)
     There is a sentence for each drive and operation (read or write) of which both kinds of access were measured:
 
     - If all ratios are above 0.95, the sentence says that random access is as fast as sequential access.
-    - Otherwise it gives the range of the ratio, and the levels of the factors at which the ratio is smallest.
+    - Otherwise the sentence gives the range of the ratio, and where the ratio is smallest, such as "4 KiB".
 
     Args:
-        rows: Means with the columns drive, rw (fio's name of the workload), `value`, and those of `by`.
-        by: The columns of the factors, such as bs_bytes.
-        value: The column of the mean.
+        rows: A row per cell (one configuration: a drive, its settings and a workload). Columns: drive, rw (fio's name
+            of the workload, such as randread), `value`, and the columns in `by`.
+        by: The columns of the factors (varied fio options or settings), such as bs_bytes. Random and sequential access
+            are compared at equal levels of these factors.
+        value: The column of the mean, in any unit. The sentences call it bandwidth.
 
     Returns:
-        The sentences; an empty text if no drive has both kinds of access.
+        The sentences, separated by blanks; an empty text if no drive has both kinds of access.
     """
     sentences = []
     for drive, here in rows.groupby("drive", sort=False):
@@ -56,13 +58,14 @@ def random_to_sequential_text(rows: pd.DataFrame, by: Sequence[str], value: str)
 def comparisons_text(table: pd.DataFrame, what: str) -> str:
     """Return a sentence that counts the verdicts of tests of equivalence.
 
-    The sentence gives the number of comparisons without effect and with an effect, and names the settings that have an
-    effect. Other comparisons, such as undecided ones, are counted together.
+    A test of equivalence decides whether a setting changes a result by less than a margin. The sentence gives the
+    number of comparisons without effect and with an effect, and names the settings that have an effect. Other
+    comparisons are counted together: undecided ones, and settings that the drive did not take.
 
     Args:
-        table: The data of `report_tables.scheduler_effect_table` or `report_tables.setting_effect_table`, with the
-            column verdict.
-        what: The column with the name of the setting or scheduler.
+        table: The data of `report_tables.scheduler_effect_table` or `report_tables.setting_effect_table`, a row per
+            comparison. The column verdict is ``effect``, ``no effect`` or another text.
+        what: The column with the name of the setting or scheduler, ``setting`` or ``scheduler``.
     """
     names = ", ".join(dict.fromkeys(table.loc[table["verdict"] == "effect", what]))
     effects, none = (int((table["verdict"] == verdict).sum()) for verdict in ("effect", "no effect"))
@@ -76,8 +79,9 @@ def range_of_means(rows: pd.DataFrame, by: Sequence[str], of: str, x: str) -> di
     """Return the smallest and the largest mean of an experiment, for a report's text.
 
     Args:
-        rows: Means of the quantity, as `Study.summary` returns them for the factors `by`.
-        by: The columns of the factors.
+        rows: Means of the quantity, as `Study.summary` returns them for the factors `by`: a row per cell (one
+            configuration: a drive, its settings and a workload).
+        by: The columns of the factors (varied fio options or settings), such as iodepth.
         of: The name of the quantity, such as ``bandwidth``.
         x: The column of the factor on the horizontal axis of the experiment's figure.
 
@@ -88,7 +92,11 @@ def range_of_means(rows: pd.DataFrame, by: Sequence[str], of: str, x: str) -> di
         - unit: unit of the quantity
         - over: label of the factor `x`
         - means: list of the smallest and the largest mean, empty if no drive could run the experiment. Each is a
-          dictionary with the keys mean, and at (text with the levels at which the mean was measured).
+          dictionary with the keys mean (a number in `unit`) and at (where the mean was measured, such as ``c400, rand.
+          read, 4 KiB``).
+
+    Raises:
+        QuantityError: The quantity does not exist.
     """
     quantity = quantities.get_quantity(of)
     names = list(dict.fromkeys(["drive", "rw", "bs_bytes", *by]))

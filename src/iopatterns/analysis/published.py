@@ -26,19 +26,20 @@ def load_values(folder: Path | str) -> pd.DataFrame:
     """Return the numbers that the source of a study published.
 
     Args:
-        folder: The study's folder of published data, with ``values.csv``; ``data/published/README.md`` explains its
-            columns. If the folder does not exist, there are no values.
+        folder: The study's folder of published data, such as ``data/published/saif2020``, with the file ``values.csv``.
+            If the folder does not exist, there are no values.
 
     Returns:
-        A row per value, in the order of the file. The columns are those of the file, as text ("" for an empty field),
-        with these exceptions:
+        A row per value, in the order of the file. ``data/published/README.md`` explains the columns: id, place (in the
+        source), quantity, drive (as printed), drive_key (the drive's name in this project), rw (fio's name of the
+        workload), bs (block size), experiment, conditions, relation, value, unit and quote. They are text ("" for an
+        empty field), except value, which is a float in the unit of the column unit. Two columns are added:
 
-        - value is a float, in the unit of the column unit
-        - printed (added) has the digits of the value as the source prints them
-        - bs_bytes (added) is the block size in bytes, a nullable integer
+        - printed: the digits of the value as the source prints them
+        - bs_bytes: the block size in bytes, a nullable integer
 
     Raises:
-        PublishedError: A row is not valid. The message has the file and the line.
+        PublishedError: The file is missing, or a row is not valid. The message has the file and the line.
     """
     path = Path(folder) / "values.csv"
     rows = read_published_table(path, VALUE_COLUMNS) if path.parent.exists() else []
@@ -60,15 +61,15 @@ def load_source_drives(folder: Path | str) -> pd.DataFrame:
     """Return the drives that the source of a study describes.
 
     Args:
-        folder: The study's folder of published data, with ``drives.csv``. If the folder does not exist, there are no
-            drives.
+        folder: The study's folder of published data, such as ``data/published/saif2020``, with the file ``drives.csv``.
+            If the folder does not exist, there are no drives.
 
     Returns:
         A row per drive, all as text. Columns: table (the number of the table in the source; "" without a number), drive
         (the name as printed), drive_key (the drive's name in this project), and all other columns of the file.
 
     Raises:
-        PublishedError: The file is not valid. The message has the file and the line.
+        PublishedError: The file is missing or not valid. The message has the file and, if known, the line.
     """
     if not Path(folder).exists():
         return pd.DataFrame(columns=list(DRIVE_COLUMNS), dtype="object")
@@ -76,9 +77,13 @@ def load_source_drives(folder: Path | str) -> pd.DataFrame:
 
 
 def parse_conditions(text: str) -> dict[str, int | str]:
-    """Return the levels of factors in the column conditions of a published value.
+    """Return the conditions of a published value: the level of each factor, by name.
 
-    ``numjobs=16; offset=1k`` gives ``{"numjobs": 16, "offset": "1k"}``. Levels of decimal digits become integers.
+    A factor is a fio option or a drive setting that a study varies. For example, the text ``numjobs=16; offset=1k``
+    gives ``{"numjobs": 16, "offset": "1k"}``. Levels of decimal digits become integers, other levels stay text.
+
+    Args:
+        text: The column conditions of ``values.csv``; "" gives an empty dictionary.
     """
     pairs = (part.partition("=") for part in text.split(";") if part.strip())
     levels = {name.strip(): level.strip() for name, _, level in pairs}

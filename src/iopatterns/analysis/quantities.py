@@ -20,7 +20,10 @@ COUNTER_PREFIX = "counter_"
 
 
 class QuantityError(IoPatternsError):
-    """No quantity has the name that a claim, a published value or a notebook uses."""
+    """The error raised for a name of a quantity that does not exist.
+
+    A quantity is a measured number such as the bandwidth. Claims, published values and notebooks refer to it by name.
+    """
 
 
 # The unit of counters of a simulated drive
@@ -43,10 +46,11 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity that is measured in each repetition, such as the bandwidth.
+    """A quantity that each repetition (run of fio) has, such as the bandwidth.
 
     Attributes:
-        column: The column of the quantity in the table of repetitions that `read_executions` returns.
+        column: The column of the quantity in the table of repetitions that `read_executions` returns, such as
+            ``bandwidth_mb_per_s``.
         label: The name for axes and headers, without the unit, such as ``Bandwidth``.
         unit: The unit of the values in `column`, such as ``MB/s``; empty for a number without unit.
     """
@@ -56,27 +60,34 @@ class Quantity:
     unit: str
 
     def from_unit(self, unit: str) -> float | None:
-        """Return the factor that converts values in `unit` to the unit of the quantity.
+        """Return the factor that converts values in a unit to the unit of the quantity.
 
-        Returns None if values of the quantity cannot be given in `unit`.
+        For example, the factor for ``us`` is 0.001 if the quantity is in ms. The result is None if values of the
+        quantity cannot be given in the unit.
+
+        Args:
+            unit: The unit to convert from, such as ``MiB/s``.
         """
         return _UNITS[self.unit].get(unit)
 
     @property
     def axis_label(self) -> str:
-        """The label with the unit in parentheses, or the label alone without a unit."""
+        """The label with the unit in parentheses, such as ``Bandwidth (MB/s)``.
+
+        The label of a quantity without unit has no parentheses.
+        """
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
     @property
     def units(self) -> list[str]:
-        """The units that published values of the quantity may have, such as MiB/s."""
+        """The units that published values of the quantity may have, such as ``MiB/s``."""
         return list(_UNITS[self.unit])
 
     @property
     def is_counted(self) -> bool:
-        """Whether the quantity is a counter of a simulated drive per request.
+        """Whether the quantity is a counter of a simulated drive, divided by the requests.
 
-        Real drives do not have such quantities.
+        An example is ``block erases per request``. Real drives have no such quantities.
         """
         return self.unit == _COUNTED
 
@@ -140,8 +151,8 @@ def drive_kinds(executions: pd.DataFrame) -> dict[str, str]:
     """Return the kind of each measured drive, by the drive's name.
 
     Args:
-        executions: A row per repetition, with the columns drive and drive_kind. Kinds are ``twin`` (a simulated drive),
-            ``file``, ``block`` and others.
+        executions: A row per repetition (run of fio), with the columns drive and drive_kind. Kinds are ``twin`` (a
+            simulated drive), ``file``, ``block`` and others.
     """
     return dict(zip(executions["drive"], executions["drive_kind"], strict=True))
 
@@ -149,14 +160,16 @@ def drive_kinds(executions: pd.DataFrame) -> dict[str, str]:
 def find_quantity(name: str) -> Quantity | None:
     """Return the quantity with a name, or None if there is none.
 
-    Valid names are:
+    A quantity is a measured number such as the bandwidth. Valid names are:
 
-    - the fixed names, the keys of `QUANTITIES`, such as ``bandwidth``, and the names of results of replayed traces,
-      such as ``queue depth``
+    - the fixed names, which are the keys of `QUANTITIES`, such as ``bandwidth``, and the names of results of replayed
+      block traces, such as ``queue depth``
     - names of fio's statistics: ``clat mean``, ``clat p99.9``, ``iops in intervals stddev``, ``share with a latency up
       to 250 us``, ``share at depth 64 and more``, ``share of submissions of up to 4``, ``share of completions of more
       than 64``
     - a counter of simulated drives, divided by the requests that reached the drive: ``block erases per request``
+
+    A statistic of fio is not checked further: a repetition need not have a value for it.
     """
     if match := _FIO_LATENCY.fullmatch(name):
         return Quantity("_".join(match.groups()).replace(".", "_") + "_ms", name, "ms")
@@ -191,7 +204,7 @@ def _share_column(match: re.Match[str]) -> str:
 def get_quantity(name: str) -> Quantity:
     """Return the quantity with a name, such as ``bandwidth`` or ``clat p99.9``.
 
-    `find_quantity` lists the valid names.
+    A quantity is a measured number, with its label, unit and column in tables. `find_quantity` lists the valid names.
 
     Raises:
         QuantityError: There is no such quantity. The message suggests a similar name or lists valid names.
@@ -210,11 +223,11 @@ def get_quantity(name: str) -> Quantity:
 def available_quantities(rows: pd.DataFrame) -> list[str]:
     """Return the names of the quantities that some repetition has a value for.
 
-    Only fixed names such as ``latency`` are returned. Statistics of fio such as ``clat p99.9`` and counters of
-    simulated drives are not included.
+    Only fixed names such as ``latency`` are returned, in a fixed order. Statistics of fio such as ``clat p99.9`` and
+    counters of simulated drives are not included.
 
     Args:
-        rows: A row per repetition, as `read_executions` returns it.
+        rows: A row per repetition (run of fio), as `read_executions` returns it.
     """
     named = {**QUANTITIES, **_REPLAY_QUANTITIES}
     return [name for name, each in named.items() if each.column in rows and rows[each.column].notna().any()]
@@ -223,8 +236,9 @@ def available_quantities(rows: pd.DataFrame) -> list[str]:
 def read_executions(path: Path) -> pd.DataFrame:
     """Return a study's measurements as one row per repetition.
 
-    The file has one row for each job and direction (read or write). The rows of a repetition are combined here: rates
-    are added, and latencies are averaged over requests.
+    A repetition is one run of fio for a cell. A cell is one configuration: a drive, its settings and a workload. The
+    file has one row for each job and direction (read or write). The rows of a repetition are combined here: rates are
+    added, and latencies are averaged over requests.
 
     Args:
         path: A Parquet file with the table that `collect.measurement_table` returns.
@@ -232,16 +246,16 @@ def read_executions(path: Path) -> pd.DataFrame:
     Returns:
         A table with these columns:
 
-        - what identifies the repetition: study, drive, cell, execution (its number), experiments; and the fio options
-          and settings of its cell
+        - what identifies the repetition: study, drive, cell, execution (the number of the repetition) and experiments
+        - the fio options and settings of the cell, such as rw, bs_bytes, iodepth and set_scheduler
         - bandwidth_bytes_per_s, bandwidth_mb_per_s, iops, read_iops and write_iops
         - latency_ms, read_latency_ms and write_latency_ms: means over all requests of fio's ``lat``, the time from
           submission to completion
-        - outstanding: the mean number of outstanding requests, iops times latency_ms (Little's law)
+        - outstanding: the mean number of outstanding requests, by Little's law: iops times the mean latency in seconds
         - iodepth_reached: the largest I/O depth that fio reached
         - fio's latency statistics in ms, such as clat_p99_9_ms, and its statistics of intervals and shares, which
           `find_quantity` lists. They are missing if a repetition has several rows, because they cannot be combined.
-        - for replayed traces, the results of `replays.replay_results`
+        - for replayed block traces, the results of `replays.replay_results`
         - for simulated drives, <counter>_per_request: each counter divided by the requests that reached the drive
 
         Values that fio did not measure are missing.
@@ -326,19 +340,22 @@ def experiment_names(executions: pd.DataFrame) -> list[str]:
     The names are in the order in which they first appear.
 
     Args:
-        executions: A row per repetition. Its column experiments has the names of the experiments that contain the
-            repetition's cell, separated by blanks.
+        executions: A row per repetition (run of fio). Its column experiments has the names of the experiments that use
+            the repetition, separated by blanks.
     """
     return list(dict.fromkeys(name for names in executions["experiments"].unique() for name in names.split()))
 
 
 def select_experiments(executions: pd.DataFrame, *experiments: str) -> pd.DataFrame:
-    """Return the repetitions whose cell belongs to at least one of the experiments.
+    """Return the repetitions that at least one of the named experiments uses.
 
     Args:
-        executions: A row per repetition. Its column experiments has the names of the experiments that contain the
-            repetition's cell, separated by blanks.
-        experiments: Names of experiments.
+        executions: A row per repetition (run of fio). Its column experiments has the names of the experiments that use
+            the repetition, separated by blanks.
+        experiments: Names of experiments. A name that does not occur selects nothing.
+
+    Returns:
+        The selected rows with all columns, in their order.
     """
     wanted = {names for names in executions["experiments"].unique() if not set(experiments).isdisjoint(names.split())}
     return executions[executions["experiments"].isin(wanted)]

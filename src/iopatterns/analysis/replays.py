@@ -24,18 +24,19 @@ _MIB = 1024 * _KIB
 def replay_rows(raw_files: Sequence[Path]) -> pd.DataFrame:
     """Return results of replayed block traces with the column names of fio's results.
 
-    Columns that results of fio also have are named as in `fio_parser_json.jobs`, so that both kinds of results fit into
-    one table.
+    A block trace lists requests to a drive with their times; a replay submits them to a simulated drive. Columns that
+    results of fio also have are named as in `fio_parser_json.jobs`, so that both kinds of results fit into one table.
 
     Args:
-        raw_files: Raw files of replays: JSON files of the form that `replay_results` expects.
+        raw_files: Raw files of replays: JSON files with the content that `measuring.replays.replay_phase` returns.
 
     Returns:
         A row for each raw file and each direction (read, write) that has requests. Columns:
 
-        - source (the raw file), document (always 0) and direction
-        - total_ios, io_bytes, bandwidth_bytes_per_s, iops, lat_mean_ns and iodepth_reached
-        - replay_<name> for each result of `replay_results`
+        - source (path of the raw file), document (always 0) and direction
+        - total_ios, io_bytes, bandwidth_bytes_per_s, iops and lat_mean_ns: results of the direction
+        - iodepth_reached: the largest depth of the drive's queue
+        - replay_<name> for each result of `replay_results`, equal in both rows of a raw file
         - `DETAILS_COLUMN`: the data of figures, as JSON text
     """
     found = []
@@ -67,8 +68,9 @@ def replay_rows(raw_files: Sequence[Path]) -> pd.DataFrame:
 
 
 def with_nullable_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose columns of whole numbers and truth values may have missing values.
+    """Return a table whose integer and boolean columns can have missing values.
 
+    Columns of whole numbers, also if they are stored as floats, become Int64. Columns of truth values become boolean.
     Columns of text and of numbers with fractions are unchanged.
     """
     converted = {name: column.convert_dtypes() for name, column in table.items() if column.dtype != "str"}
@@ -78,20 +80,23 @@ def with_nullable_columns(table: pd.DataFrame) -> pd.DataFrame:
 def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
     """Return a row for each replay of a study, with data for figures in columns.
 
+    A replay submits the requests of a recorded block trace to a simulated drive.
+
     Args:
-        measurements: The Parquet file of a study's measurements.
+        measurements: The Parquet file of a study's measurements, with the table that `collect.measurement_table`
+            returns.
         names: Names of the data to return. `measuring.replays.replay_phase` describes each of them:
 
             - ``depth``: how often the queue reached each depth, and the depth over time
             - ``blocks``: numbers of flash blocks by their valid pages
-            - ``blocks_over_time``: the same at several times
+            - ``blocks_over_time``: the same numbers at several times
             - ``runs_ns``: durations of the runs
             - ``latency``: the largest latency over time, the median, and latency peaks
 
     Returns:
-        The columns of the measurements, and one for each of `names`. A value in an added column is a dictionary or
-        list, as in the raw file of the replay, or None if the replay does not have these data. There are no rows if the
-        study has no replays.
+        The columns of the measurements without `DETAILS_COLUMN`, and one for each of `names`. A value in an added
+        column is a dictionary or list, as in the raw file of the replay, or None if the replay does not have these
+        data. There are no rows if the study has no replays.
     """
     table = pd.read_parquet(measurements).drop_duplicates(["drive", "cell"])
     if DETAILS_COLUMN not in table:
@@ -103,6 +108,8 @@ def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
 
 def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
     """Return the results of a replay of a phase (named part) of a block trace.
+
+    A replay submits the requests of a recorded block trace to a simulated drive.
 
     Args:
         content: The content of the replay's raw file, as `measuring.replays.replay_phase` returns it.
@@ -120,13 +127,13 @@ def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
         - write_amplification: bytes that the drive wrote to its flash, in complete pages, divided by the bytes that the
           requests wrote
 
-        The depth of the drive's queue, where each change of the depth counts once, however long the depth lasted, as in
-        the simulator WiscSee:
+        The depth of the drive's queue, in requests. Each change of the depth counts once, however long the depth
+        lasted, as in the simulator WiscSee:
 
         - depth_mean, depth_first_quartile, depth_median, depth_third_quartile and depth_largest
         - drained: how often the queue became empty
 
-        The drive's address map and flash blocks; only blocks with at least one valid page count:
+        The drive's address map and flash blocks. Only blocks with at least one valid page count:
 
         - miss_ratio: misses of the cache of the address map, divided by look-ups; 0 without look-ups
         - occupied: size of the blocks divided by the size of the drive
@@ -139,11 +146,13 @@ def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
         - longest_run_s and mean_run_s
         - spread_of_runs: longest minus shortest run, divided by the mean
 
-        If latencies were recorded:
+        If latencies were recorded (a peak is one request, or several in succession, with at least five times the median
+        latency):
 
         - median_latency_ms and largest_latency_ms: of all requests
-        - peak_latency_ms, peaks_per_thousand and irregularity_of_peaks: about peaks of the latency, which
-          `_latency_results` defines
+        - peak_latency_ms: mean over the peaks of the largest latency in each
+        - peaks_per_thousand: number of peaks per thousand requests
+        - irregularity_of_peaks: standard deviation of the distances between peaks (in requests), divided by their mean
     """
     counters = content["counters"]
     writes = content["requests"].get("write", {})
@@ -235,16 +244,16 @@ def _block_results(blocks: Mapping[str, Any]) -> dict[str, float]:
 def zombie_curve(blocks: Mapping[str, Any]) -> pd.DataFrame:
     """Return the shares of valid pages of a drive's flash blocks, in descending order.
 
-    Blocks without valid pages are left out. Kapoor calls this a zombie curve, because blocks whose pages are only
-    partly valid ("zombies") make up its falling end.
+    A page is valid if it holds current data. Blocks without valid pages are left out. Kapoor calls this a zombie curve,
+    because blocks whose pages are only partly valid ("zombies") make up its falling end.
 
     Args:
         blocks: A dictionary with the keys block_bytes (size of a block), capacity_bytes (of the drive), and
             by_valid_pages (list of the numbers of blocks with 0, 1, … valid pages).
 
     Returns:
-        A row per block. Columns: space, the size of this and all previous blocks divided by the capacity; and
-        valid_ratio, the share of the block's pages that are valid.
+        A row per block. Columns: space, the size of this and all previous blocks divided by the capacity (0 to 1); and
+        valid_ratio, the share of the block's pages that are valid (0 to 1).
     """
     counts = np.array(blocks["by_valid_pages"])
     pages = len(counts) - 1

@@ -1,6 +1,6 @@
 """Tables of the report.
 
-They compare measured with published values, and show the effects of drive settings and I/O schedulers.
+The tables compare measured with published values, and show the effects of drive settings and I/O schedulers.
 """
 
 import itertools
@@ -51,27 +51,28 @@ def bandwidth_table(summary: pd.DataFrame, published: pd.DataFrame, workloads: S
     Args:
         summary: Means in MB/s by drive, rw (fio's name of the workload) and bs_bytes, as `statistics.summarise_groups`
             returns them. A column iodepth_reached (the largest I/O depth that fio reached) must be added.
-        published: The published values, as `published.load_values` returns them, in MB/s. An optional column use says
-            how independent a value is of the simulated drive's model: fitted, built into the model, or independent.
-        workloads: The values of rw to include.
+        published: The published values of all quantities, as `published.load_values` returns them. Those of the
+            bandwidth must be in MB/s. An optional column use says how independent a value is of the simulated drive's
+            model: fitted, built into the model, or independent.
+        workloads: The values of rw to include, in the order of the table, such as read and randread.
 
     Returns:
         A table with a row for each drive, workload and block size. Its data have these columns:
 
         - drive, rw and bs_bytes
-        - executions: number of repetitions
+        - executions: number of repetitions (runs of fio)
         - bandwidth_mean_mb_per_s
         - bandwidth_low_mb_per_s and bandwidth_high_mb_per_s: the ends of the confidence interval of the mean
         - confidence and interval_method: level and method of the interval
         - cv_percent: coefficient of variation
         - iodepth_reached
         - published_mb_per_s: the value published for the drive of the row; missing if there is none
-        - error_percent: error of the measured mean against this value
-        - use: the use of this value; "" if there is none
+        - error_percent: relative error of the measured mean against the published value; missing if there is none
+        - use: the use of the published value; "" if there is none
         - published_<drive>_mb_per_s for each drive with published values, measured or not
 
     Raises:
-        TableError: No drive was measured with one of the workloads.
+        TableError: No drive was measured with one of the workloads, or the intervals have several confidence levels.
     """
     wanted = summary[summary["rw"].isin(workloads)]
     if wanted.empty:
@@ -118,17 +119,21 @@ def ratio_table(ratios: pd.DataFrame, published: pd.DataFrame) -> Table:
 
     Args:
         ratios: Measured ratios by drive and bs_bytes, as `statistics.random_to_sequential_ratios` returns them.
-        published: The published values, as `published.load_values` returns them.
+        published: The published values, as `published.load_values` returns them. Their ratios are computed here.
 
     Returns:
         A table with a row for each drive, operation (read or write) and block size. Its data have these columns:
 
         - drive, operation and bs_bytes
-        - random_to_sequential; random_to_sequential_low and random_to_sequential_high, the ends of its confidence
-          interval; confidence and interval_method
-        - published_<drive>_random_to_sequential for each drive with published values
-        - published_random_to_sequential and error_percent (of the measured ratio): the ratio published for the row's
-          own drive; missing if there is none
+        - random_to_sequential: the measured ratio
+        - random_to_sequential_low and random_to_sequential_high: the ends of the ratio's confidence interval
+        - confidence and interval_method: level and method of the interval
+        - published_random_to_sequential: the ratio published for the drive of the row; missing if there is none
+        - error_percent: relative error of the measured ratio against the published ratio; missing if there is none
+        - published_<drive>_random_to_sequential for each drive with published values, measured or not
+
+    Raises:
+        TableError: There are no measured ratios, or their intervals have several confidence levels.
     """
     cells = sort_rows(ratios, ["drive", "operation", "bs_bytes"], operation=("read", "write"))
     data = cells[["drive", "operation", "bs_bytes"]].copy()
@@ -205,9 +210,11 @@ def _error_percent(measured: pd.Series, reference: pd.Series) -> pd.Series:
 def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) -> Table:
     """Return the table of some quantities at each level of some factors.
 
+    A factor is a fio option or drive setting that an experiment varies; its levels are the values.
+
     Args:
-        measured: A row per cell with means and published values of the quantities, as `Study.comparison` returns it for
-            the same `by` and `of`.
+        measured: A row per cell (one configuration: a drive, its settings and a workload) with means and published
+            values of the quantities, as `Study.comparison` returns it for the same `by` and `of`.
         by: The columns of the factors that the experiment varies, such as iodepth.
         of: The names of the quantities, such as ``latency``.
 
@@ -219,7 +226,12 @@ def level_table(measured: pd.DataFrame, by: Sequence[str], of: Sequence[str]) ->
         - for each quantity, the mean; if there are at most two quantities, the confidence interval; and the published
           value with the error of the mean, if there are published values
         - the coefficient of variation (CV), the largest of all quantities
-        - how independent the published value is of the simulated drive's model, if known
+        - how independent the published value is of the simulated drive's model (fitted, built into the model, or
+          independent), if known
+
+    Raises:
+        TableError: `measured` has no rows, or its intervals have several confidence levels.
+        QuantityError: A quantity does not exist.
     """
     first = by[0] if by else "bs_bytes"
     shown = [name for name in ("drive", "rw", "bs_bytes") if name in by or measured[name].nunique() > 1]
@@ -257,7 +269,7 @@ def _largest(*values: float) -> str:
 def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
     """Return the table of several quantities of one cell, with a row per quantity.
 
-    Each drive has its own rows.
+    A cell is one configuration: a drive, its settings and a workload. Each drive has its own rows.
 
     Args:
         measured: A row per cell with means and published values of the quantities, as `Study.comparison` returns it for
@@ -265,9 +277,19 @@ def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
         of: The names of the quantities, such as ``latency``.
 
     Returns:
-        A table whose data have the columns drive, quantity, unit; mean, low and high (ends of the confidence interval);
-        cv_percent (coefficient of variation), published, error_percent (of the mean), and use (how independent the
-        published value is of the simulated drive's model).
+        A table whose data have these columns:
+
+        - drive, quantity (the name) and unit
+        - mean, low and high: the mean and the ends of its confidence interval
+        - cv_percent: coefficient of variation
+        - published: the published value; missing if there is none
+        - error_percent: relative error of the mean against the published value
+        - use: how independent the published value is of the simulated drive's model (fitted, built into the model, or
+          independent)
+
+    Raises:
+        TableError: `measured` has no rows, or its intervals have several confidence levels.
+        QuantityError: A quantity does not exist.
     """
     rows = []
     for cell in measured.drop_duplicates("drive").to_dict("records"):
@@ -294,17 +316,25 @@ def quantity_table(measured: pd.DataFrame, of: Sequence[str]) -> Table:
 def workload_table(summary: pd.DataFrame, factor: str, of: str) -> Table:
     """Return the table of one quantity at each level of a factor, by workload.
 
+    A factor is a fio option or drive setting that an experiment varies; its levels are the values.
+
     Args:
-        summary: Means of the quantity, as `Study.summary` returns them by `factor`.
+        summary: Means of the quantity, as `Study.summary` returns them by `factor`. There is one row for each drive,
+            workload and level.
         factor: The column of the factor, such as bs_bytes.
         of: The name of the quantity, such as ``bandwidth``.
 
     Returns:
-        A table with a row for each drive and level. Its data have the columns drive and `factor`, and for each workload
+        A table with a row for each drive and level. Its data have the columns drive and `factor`. For each workload,
+        such as randread, there are four more columns:
 
-        - <workload>_mean; <workload>_low and <workload>_high, the ends of its confidence interval, in the quantity's
-          unit
+        - <workload>_mean: the mean, in the quantity's unit
+        - <workload>_low and <workload>_high: the ends of the mean's confidence interval
         - <workload>_ratio: the mean divided by the drive's mean at the lowest level
+
+    Raises:
+        TableError: `summary` has no rows, or its intervals have several confidence levels.
+        QuantityError: The quantity does not exist.
     """
     quantity = quantities.get_quantity(of)
     keys = ["drive", factor]
@@ -340,6 +370,9 @@ def drive_table(drives: pd.DataFrame, number: int | None, measured: Mapping[str,
     Returns:
         A table whose data have all columns of `drives` except table, and a column measured_as: the kind, or ``not
         measured``.
+
+    Raises:
+        TableError: The source describes no drive in a table of this number.
     """
     data = drives[drives["table"] == ("" if number is None else str(number))]
     data = data.drop(columns="table").reset_index(drop=True)
@@ -357,10 +390,12 @@ def drive_table(drives: pd.DataFrame, number: int | None, measured: Mapping[str,
 def scheduler_effect_table(executions: pd.DataFrame, tuned: tuning_steps.TuningRecords, value: str) -> Table:
     """Return the table of bandwidths under I/O schedulers relative to that under CFQ.
 
-    A test of equivalence decides at each block size whether a scheduler changes the bandwidth by less than 5 %.
+    CFQ is an I/O scheduler of Linux. A test of equivalence decides at each block size whether another scheduler changes
+    the bandwidth by less than 5 %.
 
     Args:
-        executions: A row for each repetition, with the columns drive, rw, bs_bytes, set_scheduler and `value`.
+        executions: A row for each repetition (run of fio), with the columns drive, rw (fio's name of the workload),
+            bs_bytes, set_scheduler (such as ``cfq`` or ``noop``) and `value`.
         tuned: The outcomes of setting the schedulers, as `collect.tuning_records` returns them.
         value: The column of the bandwidth.
 
@@ -371,8 +406,8 @@ def scheduler_effect_table(executions: pd.DataFrame, tuned: tuning_steps.TuningR
         - drive
         - rw: fio's name of the workload; "" for a scheduler that was not taken
         - scheduler
-        - block_sizes: number of block sizes
-        - smallest_ratio and largest_ratio over all block sizes: mean bandwidth divided by that under CFQ
+        - block_sizes: number of block sizes at which the scheduler and CFQ were measured
+        - smallest_ratio and largest_ratio over these block sizes: mean bandwidth divided by that under CFQ
         - margin: 0.05
         - verdict: one of these texts
 
@@ -380,6 +415,10 @@ def scheduler_effect_table(executions: pd.DataFrame, tuned: tuning_steps.TuningR
             - "undecided": there is no such block size, but the test is undecided at one or more
             - "no effect": the scheduler has no effect at any block size
             - the outcome, such as "not applicable", for a scheduler that was not taken
+
+    Raises:
+        TableError: The table would have no rows.
+        StatisticsError: A bandwidth is missing, or a mean bandwidth is not above 0.
     """
     rows: list[tuple[Any, ...]] = []
     for (drive, rw), group in executions.groupby(["drive", "rw"], sort=False) if len(executions) else ():
@@ -422,29 +461,33 @@ def setting_effect_table(
 ) -> Table:
     """Return the table of effects of mode page bits on the gap in bandwidth.
 
-    The gap is the ratio of random to sequential bandwidth.
-
-    The bits are settings of the drive's caching mode page, such as DRA (disable read-ahead). A test of equivalence
-    decides whether a bit changes the gap by less than 10 %.
+    The bits are settings of the drive's caching mode page, such as DRA (disable read-ahead). The gap is the ratio of
+    random to sequential bandwidth. A test of equivalence decides whether a bit changes the gap by less than 10 %.
 
     Args:
-        executions: A row for each repetition, with the columns drive, rw, bs_bytes and `value`, and a column set_<bit>
-            for each bit: 0 or 1 in the cells that set the bit, missing in other cells.
+        executions: A row for each repetition (run of fio), with the columns drive, rw (fio's name of the workload),
+            bs_bytes and `value`, and a column set_<bit> for each bit: 0 or 1 in the cells (measured configurations)
+            that set the bit, missing in other cells.
         tuned: The outcomes of setting the bits, as `collect.tuning_records` returns them.
         value: The column of the bandwidth.
-        confidence: Confidence level of the intervals.
+        confidence: Confidence level of the intervals, between 0 and 1.
         method: Method of the intervals, ``t`` (Student's t) or ``bca`` (bootstrap).
 
     Returns:
         A table with a row for each drive, bit, operation (read or write) and block size, and a row for each value of a
         bit that a drive did not take. Columns of the data:
 
-        - drive, setting, operation, bs_bytes
-        - gap_off and gap_on: the gap with the bit 0 and 1
-        - change: gap_on over gap_off; change_low and change_high, the ends of its confidence interval
-        - sequential_change and random_change: bandwidth with the bit 1 over that with the bit 0
+        - drive, setting (such as ``DRA``, or ``DRA=1`` for a value that was not taken), operation and bs_bytes
+        - gap_off and gap_on: the gap with the bit 0 and with the bit 1
+        - change: gap_on divided by gap_off
+        - change_low and change_high: the ends of the confidence interval of the change
+        - sequential_change and random_change: bandwidth with the bit 1 divided by bandwidth with the bit 0
         - confidence, interval_method, and margin (0.1)
         - verdict: "no effect", "effect" or "undecided"; for a value that was not taken the outcome, such as "refused"
+
+    Raises:
+        TableError: The table would have no rows.
+        StatisticsError: The confidence level or the method is invalid, or a mean bandwidth is not above 0.
     """
     rows: list[tuple[Any, ...]] = []
     bits = [bit for bit in _BITS if f"set_{bit}" in executions]
@@ -486,7 +529,7 @@ def refusal_table(tuned: tuning_steps.TuningRecords) -> Table:
     """Return the table of attempts to change settings of drives, with their outcomes.
 
     Attempts with equal drive, setting, wanted value and outcome are one row. A setting that already had the wanted
-    value was not changed, and has no row. If this holds for all settings, all have rows.
+    value was not changed, and has no row. If all settings already had the wanted values, all have rows.
 
     Args:
         tuned: The outcomes of settings, as `collect.tuning_records` returns them.
@@ -494,13 +537,16 @@ def refusal_table(tuned: tuning_steps.TuningRecords) -> Table:
     Returns:
         A table whose data have these columns:
 
-        - drive, setting and wanted (value)
+        - drive, setting (such as ``WCE`` or ``scheduler``) and wanted (the wanted value)
         - before and after: the values that the drive reported, as text; "" if none
         - changeable: whether the drive's mask of changeable values allows the change; None if it has no mask
-        - exit_status: exit status of the last ``sdparm --set``; missing if that was not run, for example because the
-          mask forbids the change
+        - exit_status: exit status of the last ``sdparm --set``; missing if no such command was run, for example because
+          the mask forbids the change
         - outcome: such as ``changed`` or ``refused``
         - reason: reason of the outcome
+
+    Raises:
+        TableError: `tuned` is empty.
     """
     names = ["drive", "setting", "wanted", "before", "changeable", "exit_status", "after", "outcome", "reason"]
     rows = {}
@@ -531,8 +577,8 @@ def refusal_table(tuned: tuning_steps.TuningRecords) -> Table:
 def refusal_reason(tuned: tuning_steps.TuningRecords, drive: str) -> str:
     """Return why a drive did not take a setting, as two lines: outcome and reason.
 
-    If the drive did not take several settings, the lines are about the first of them. The text is empty if the drive
-    took all settings.
+    The first line is the outcome with a colon, such as ``refused:``. If the drive did not take several settings, the
+    lines are about the first of them. The text is empty if the drive took all settings.
 
     Args:
         tuned: The outcomes of settings, as `collect.tuning_records` returns them.

@@ -1,8 +1,8 @@
 """seaborn's objects interface under the name ``so``, imported without scipy.stats.
 
-Importing scipy.stats takes a third of the start time of a notebook. seaborn imports it only for density estimates,
-which this package does not use, and works without it if the import fails. This module therefore lets the import of
-scipy.stats fail while seaborn is imported. A later import of scipy.stats works as usual.
+Importing scipy.stats takes a third of the start time of a notebook. seaborn needs scipy.stats only for density
+estimates, which this package does not use, and works without scipy.stats if the import fails. This module therefore
+lets the import of scipy.stats fail while seaborn is imported. A later import of scipy.stats works as usual.
 """
 
 import sys

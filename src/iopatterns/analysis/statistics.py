@@ -29,11 +29,14 @@ _BCA_RESAMPLES = 9999
 
 
 class StatisticsError(IoPatternsError):
-    """Values cannot be summarised, or a method, level or margin is invalid."""
+    """The error raised for values that cannot be summarised, or an invalid argument.
+
+    Invalid arguments are an unknown method, or a confidence level or margin that is out of range.
+    """
 
 
 class Interval(NamedTuple):
-    """A confidence interval.
+    """A confidence interval. Its ends are in the unit of the values.
 
     Attributes:
         low: Lower end; NaN if there is no interval.
@@ -88,11 +91,11 @@ def mean_interval(
 def interval_method_used(executions: int, method: str) -> str:
     """Return the method that is used for an interval: ``t``, ``bca`` or ``none``.
 
-    It is ``none`` for fewer than two repetitions, and ``t`` instead of ``bca`` for fewer than `BCA_MIN_EXECUTIONS` (8).
+    It is ``none`` for fewer than two values, and ``t`` instead of ``bca`` for fewer than `BCA_MIN_EXECUTIONS` (8).
 
     Args:
-        executions: Number of repetitions.
-        method: The configured method, ``t`` or ``bca``.
+        executions: Number of values, which is the number of repetitions (runs of fio).
+        method: The configured method, ``t`` (Student's t) or ``bca`` (bootstrap).
     """
     if executions < 2:
         return "none"
@@ -109,20 +112,23 @@ def product_interval(
     """Return the confidence interval of a quotient of products of means.
 
     The quotient is the product of the means of the groups in `above`, divided by the product of the means of the groups
-    in `below`. With one group each, it is a ratio of two means. With two groups each, it compares two ratios, such as
-    random over sequential bandwidth with a setting, and without it.
+    in `below`. With one group each, it is a ratio of two means. With two groups each, it compares two ratios. For
+    example, it compares the ratio of random to sequential bandwidth with a setting to the same ratio without the
+    setting.
 
     With method ``t``, the interval is symmetric for the logarithm of the quotient. The standard error of the logarithm
     is √Σ cᵢ²/nᵢ, where cᵢ is the coefficient of variation of a group and nᵢ its size (first-order propagation). The
     degrees of freedom are those of Welch (1947). Method ``bca`` resamples all groups.
 
-    There is no interval (both ends are NaN) if a group has a single value.
+    There is no interval (both ends are NaN) if a group has a single value. If all values within each group are equal,
+    the interval has zero width.
 
     Args:
         above: Independent groups of values, whose means are multiplied for the numerator.
         below: Independent groups of values, whose means are multiplied for the denominator.
         confidence: Confidence level, between 0 and 1.
-        method: ``t`` (Student's t) or ``bca`` (bootstrap), see `mean_interval`.
+        method: ``t`` (Student's t) or ``bca`` (bootstrap). If a group has fewer than 8 values, ``t`` is used in place
+            of ``bca``.
         seed: Seed of the bootstrap.
 
     Raises:
@@ -160,7 +166,12 @@ def difference_interval(
     """Return the confidence interval of mean(first) − mean(second).
 
     The groups are independent and may have different variances (Welch 1947). There is no interval (both ends are NaN)
-    if a group has a single value.
+    if a group has a single value. If all values within each group are equal, the interval has zero width.
+
+    Args:
+        first: Values of the first group.
+        second: Values of the second group.
+        confidence: Confidence level, between 0 and 1.
 
     Raises:
         StatisticsError: A group has no values, a value is not finite, or the level is invalid.
@@ -182,8 +193,8 @@ def function_interval(
     freedom are those of Welch (1947). There is no interval (both ends are NaN) if a group has a single value.
 
     Args:
-        function: Called with the means of the groups, in their order.
-        groups: Groups of values.
+        function: A function that gets the means of the groups, in their order, and returns a number.
+        groups: Groups of values, at least one.
         confidence: Confidence level, between 0 and 1.
 
     Raises:
@@ -247,11 +258,12 @@ def equivalence_test(
 ) -> EquivalenceResult:
     """Test whether a quotient of products of means is equivalent to 1.
 
-    The quotient is that of `product_interval`; with one group in `above` and one in `below` it is a ratio of two means.
+    The quotient is the product of the means of the groups in `above`, divided by the product of the means of the groups
+    in `below`. With one group in each, it is a ratio of two means.
 
     The test consists of two one-sided tests (Schuirmann 1987): the quotient is equivalent to 1 if its interval with
-    confidence 1 − 2·alpha is within the margin. A quotient that does not differ significantly from 1 is not thereby
-    equivalent to 1.
+    confidence 1 − 2·alpha is within the margin. A quotient can be neither significantly different from 1 nor
+    equivalent to 1, because its interval is too wide.
 
     Args:
         above: Groups of values, whose means are multiplied for the numerator.
@@ -259,9 +271,12 @@ def equivalence_test(
         margin: Relative margin: 0.1 accepts quotients from 1/1.1 to 1.1.
         alpha: Significance level of each one-sided test.
 
+    Returns:
+        The interval, and the verdict ``equivalent``, ``different`` or ``undecided``.
+
     Raises:
-        StatisticsError: The margin or the mean of a group is not above 0, a group has no values, or a value is not
-            finite.
+        StatisticsError: The margin or the mean of a group is not above 0, a group has no values, a value is not
+            finite, or 1 − 2·alpha is not between 0 and 1.
     """
     return equivalence_of_interval(product_interval(above, below, 1 - 2 * alpha), margin)
 
@@ -270,9 +285,12 @@ def equivalence_of_interval(found: Interval, margin: float) -> EquivalenceResult
     """Test whether a ratio with a known confidence interval is equivalent to 1.
 
     Args:
-        found: The interval of the ratio. Its confidence is 1 − 2·alpha for a significance level alpha, such as 90 % for
-            0.05.
+        found: The interval of the ratio. A test with significance level alpha needs an interval with confidence
+            1 − 2·alpha, such as 90 % for an alpha of 0.05.
         margin: Relative margin: 0.1 accepts ratios from 1/1.1 to 1.1.
+
+    Returns:
+        The ends of `found`, and the verdict ``equivalent``, ``different`` or ``undecided``.
 
     Raises:
         StatisticsError: The margin is not above 0.
@@ -318,8 +336,9 @@ def summarise_groups(
     """Return mean, confidence interval and variation of each group of repetitions.
 
     Args:
-        table: A row per repetition.
-        by: The columns whose values define the groups.
+        table: A row per repetition (run of fio).
+        by: The columns whose values define the groups, such as drive and bs_bytes. Rows with equal values in these
+            columns are one group.
         value: The column to summarise.
         confidence: Confidence level, between 0 and 1.
         method: ``t`` (Student's t) or ``bca`` (bootstrap), see `mean_interval`.
@@ -328,13 +347,14 @@ def summarise_groups(
     Returns:
         A row per group, in the order in which the groups first appear. Columns:
 
-        - those of `by`
+        - the columns in `by`
         - executions: the number of repetitions
-        - mean; low and high, the ends of the interval of the mean
-        - cv: the coefficient of variation, sample standard deviation over mean; NaN for a single repetition or a mean
-          of 0
+        - mean, in the unit of `value`
+        - low and high: the ends of the interval of the mean; NaN for a single repetition
+        - cv: the coefficient of variation, which is the sample standard deviation divided by the mean; NaN for a single
+          repetition or a mean of 0
         - method: the method used, ``t``, ``bca`` or ``none``
-        - confidence
+        - confidence: the confidence level
 
     Raises:
         StatisticsError: A column is missing, a value is missing or not finite, or the method or level is invalid.
@@ -364,8 +384,9 @@ def random_to_sequential_ratios(
     """Return the ratio of random to sequential means for each group and operation.
 
     Args:
-        table: A row per repetition. Its column rw has fio's names of workloads: read, randread, write and randwrite.
-        by: The columns whose values define the groups.
+        table: A row per repetition (run of fio), or per published value. The column rw has fio's names of workloads:
+            read, randread, write and randwrite. Other workloads are ignored.
+        by: The columns whose values define the groups, such as drive and bs_bytes.
         value: The column with the values, such as a bandwidth.
         confidence: Confidence level, between 0 and 1.
         method: ``t`` (Student's t) or ``bca`` (bootstrap), see `mean_interval`.
@@ -375,12 +396,13 @@ def random_to_sequential_ratios(
         A row for each group and operation. Operations of which only the random or only the sequential workload was
         measured are left out. Columns:
 
-        - those of `by`
+        - the columns in `by`
         - operation: ``read`` or ``write``
-        - ratio: random over sequential mean; low and high, the ends of its interval
-        - gap: sequential minus random mean, in the unit of `value`
+        - ratio: mean of random access divided by mean of sequential access
+        - low and high: the ends of the ratio's confidence interval; NaN if a workload has a single row
+        - gap: mean of sequential access minus mean of random access, in the unit of `value`
         - method: the method used for the interval, ``t``, ``bca`` or ``none``
-        - confidence
+        - confidence: the confidence level
 
     Raises:
         StatisticsError: A column is missing, a value is missing or not finite, a mean is not above 0, or the method or
@@ -407,7 +429,7 @@ def random_to_sequential_ratios(
 
 
 def checked_sample(values: Sequence[float] | FloatArray) -> FloatArray:
-    """Return values as an array, or raise if a value is missing or not finite.
+    """Return values as an array of floats, after checking that they are finite.
 
     Raises:
         StatisticsError: There are no values, or a value is missing or not finite.
@@ -421,10 +443,11 @@ def checked_sample(values: Sequence[float] | FloatArray) -> FloatArray:
 
 
 def check_interval_method(confidence: float, method: str = "t") -> None:
-    """Check a method and a confidence level of intervals.
+    """Raise StatisticsError unless a method and a confidence level are valid.
 
-    Raises:
-        StatisticsError: The method is not ``t`` or ``bca``, or the confidence level is not between 0 and 1.
+    Args:
+        confidence: Confidence level; valid are numbers between 0 and 1.
+        method: Method of intervals; valid are ``t`` (Student's t) and ``bca`` (bootstrap).
     """
     if method not in get_args(Method):
         raise StatisticsError(f"unknown interval method {method!r}; valid are t and bca")

@@ -29,7 +29,10 @@ SIGNIFICANT_DIGITS = 12
 
 
 class TableError(IoPatternsError):
-    """A table cannot be made from the data, or a value cannot be written as JSON."""
+    """The error raised for data that cannot be a table, or a value that JSON lacks.
+
+    Data cannot be a table if they have no rows, or if a column is missing.
+    """
 
 
 @dataclass(frozen=True)
@@ -41,13 +44,14 @@ class Column:
     Attributes:
         names: The data columns that the printed column shows.
         label: Header of the column.
-        formatter: Called with the values of `names` in one row, in this order; returns the printed text.
+        formatter: A function that is called with the values of `names` in one row, in this order. It returns the
+            printed text.
         unit: Unit, printed in parentheses below the label; empty for none.
         spanner: Common header above the labels of neighbouring columns; empty for none. Neighbouring columns with an
             equal spanner share it.
         align_right: Whether the texts are aligned right instead of left.
-        hide_repeats: Whether a text that repeats the text above it is left blank. The first row of each group of the
-            table is always printed.
+        hide_repeats: Whether a text that is equal to the text in the row above is left blank. The text is printed in
+            the first row of each group (see `Table`) in any case.
     """
 
     names: tuple[str, ...]
@@ -64,9 +68,12 @@ class Table:
     """Data, and the columns in which the data are printed.
 
     Attributes:
-        data: All data at full precision. The CSV file has all its columns, printed or not.
+        data: All data at full precision, at least one row. The CSV file has all columns of the data, printed or not.
         columns: The columns that are printed, from left to right.
         group: A data column. Space or a rule separates consecutive rows with different values of this column.
+
+    Raises:
+        TableError: The data have no rows, or lack a printed column or `group`.
     """
 
     data: pd.DataFrame
@@ -84,7 +91,13 @@ class Table:
 
 
 def fixed_decimals(digits: int) -> Callable[[float], str]:
-    """Return a function that formats a number with `digits` decimals, NaN as a dash."""
+    """Return a function that formats a number with a fixed number of decimals.
+
+    The function returns a dash for NaN.
+
+    Args:
+        digits: The number of decimals.
+    """
     return lambda value: NO_VALUE if pd.isna(value) else f"{value:z.{digits}f}"
 
 
@@ -92,7 +105,7 @@ def shared_decimals(values: Iterable[float]) -> Callable[[float], str]:
     """Return a formatter that gives all numbers of a column the same decimals.
 
     The smallest number other than 0 determines the decimals. It gets three significant digits, but at most three
-    decimals, and no decimals from 100 on. NaN becomes a dash.
+    decimals, and no decimals from 100 on. NaN becomes a dash. Without such a number, there are two decimals.
 
     Args:
         values: All numbers of the column, compared by absolute value.
@@ -102,9 +115,10 @@ def shared_decimals(values: Iterable[float]) -> Callable[[float], str]:
 
 
 def three_digits(value: float) -> str:
-    """Return a number as text with three significant digits, NaN as a dash.
+    """Return a number as text with three significant digits, such as ``12.3``.
 
-    There are two exceptions. Numbers from 1000 on are rounded to integers. Numbers below 0.1 have three decimals.
+    There are three exceptions. Numbers from 1000 on are rounded to integers. Numbers below 0.1 have three decimals.
+    Zero is ``0.00``. The sign of the number does not matter. NaN is a dash.
     """
     return shared_decimals([value])(value)
 
@@ -113,6 +127,9 @@ def signed_percent(value: float) -> str:
     """Return a percentage as text with its sign and one decimal, such as ``+1.5``.
 
     The text has no percent sign. NaN is a dash.
+
+    Args:
+        value: The percentage, such as 1.5 for 1.5 %.
     """
     text = fixed_decimals(1)(value).replace("-", "−")
     return f"+{text}" if round(value, 1) > 0 else text
@@ -121,10 +138,11 @@ def signed_percent(value: float) -> str:
 def interval_format(formatter: Callable[[float], str]) -> Callable[[float, float], str]:
     """Return a function that formats an interval as ``low–high``.
 
-    If both ends are equal as printed, they are printed once. An interval of NaN is a single dash.
+    The function takes both ends. If both ends are equal as printed, they are printed once. If both ends are NaN, the
+    text is a single dash.
 
     Args:
-        formatter: Formats one end.
+        formatter: A function that formats one end.
     """
     return lambda low, high: "–".join(dict.fromkeys((formatter(low), formatter(high))))
 
@@ -132,9 +150,11 @@ def interval_format(formatter: Callable[[float], str]) -> Callable[[float, float
 def interval_decimals(digits: int) -> Callable[[float, float], str]:
     """Return a function that formats intervals as ``low–high`` with fixed decimals.
 
-    Both ends have `digits` decimals.
+    The function takes both ends. If both ends are equal as printed, they are printed once. If both ends are NaN, the
+    text is a single dash.
 
-    If both ends are equal as printed, they are printed once. An interval of NaN is a single dash.
+    Args:
+        digits: The number of decimals of both ends.
     """
     return interval_format(fixed_decimals(digits))
 
@@ -144,8 +164,16 @@ def sort_rows(rows: pd.DataFrame, by: Sequence[str], **orders: Sequence[str]) ->
 
     Args:
         rows: Any table with the column drive.
-        by: The columns to sort by. The column drive is sorted by the first appearance of the drives in `rows`.
-        orders: For a column, all its values in the wanted order. Columns without an order are sorted by value.
+        by: The columns to sort by, the most important first. The column drive is sorted by the first appearance of the
+            drives in `rows`.
+        orders: For a column, all its values in the wanted order, such as ``rw=["read", "write"]``. Columns without an
+            order are sorted by value.
+
+    Returns:
+        The sorted rows with a new index from 0.
+
+    Raises:
+        ValueError: A column has a value that is not in its order.
     """
     places = {"drive": list(dict.fromkeys(rows["drive"])), **orders}
 
@@ -156,7 +184,10 @@ def sort_rows(rows: pd.DataFrame, by: Sequence[str], **orders: Sequence[str]) ->
 
 
 def block_label(size_bytes: int) -> str:
-    """Return a block size as text with a binary unit, such as ``4 KiB`` for 4096."""
+    """Return a block size as text with a binary unit, such as ``4 KiB`` for 4096.
+
+    Sizes that are not a multiple of 1024 are in bytes, such as ``512 B``.
+    """
     text = format_size(size_bytes)
     return f"{text[:-1]} {text[-1].upper()}iB" if text[-1].isalpha() else f"{text} B"
 
@@ -165,8 +196,8 @@ def printed_frame(table: Table) -> pd.DataFrame:
     """Return the printed texts of a table as a frame.
 
     Returns:
-        A row per row of the data, and a column per printed column. The frame's columns have three levels: spanner,
-        label and unit in parentheses.
+        A row per row of the data, and a column per printed column. The frame's columns have three levels: spanner
+        (header above several columns), label, and unit in parentheses.
     """
     frame = pd.DataFrame(dict(enumerate(_texts(table, column) for column in table.columns)))
     frame.columns = pd.MultiIndex.from_tuples(
@@ -178,11 +209,14 @@ def printed_frame(table: Table) -> pd.DataFrame:
 def write_table(table: Table, stem: Path) -> None:
     """Write a table as ``stem.csv`` (all data), ``stem.tex`` and ``stem.typ``.
 
-    Missing folders are created. Equal tables give equal bytes.
+    Missing folders are created, and existing files are replaced. Equal tables give equal bytes.
 
     Args:
         table: The table.
         stem: Path of the files without suffix.
+
+    Raises:
+        NoRoomError: The file system is full or cannot be written to.
     """
     for suffix, text in (("csv", to_csv(table)), ("tex", to_latex(table)), ("typ", to_typst(table))):
         files.write_text(Path(f"{stem}.{suffix}"), text)
@@ -191,7 +225,7 @@ def write_table(table: Table, stem: Path) -> None:
 def write_numbers(numbers: Mapping[str, Any], path: Path) -> Path:
     """Write the numbers of a report's text as JSON with sorted keys.
 
-    Floats are rounded to `SIGNIFICANT_DIGITS` (12) digits. NaN and infinite numbers become null.
+    Floats are rounded to `SIGNIFICANT_DIGITS` (12) significant digits. NaN and infinite numbers become null.
 
     Args:
         numbers: Numbers, texts, and nested lists and mappings of them; numpy and pandas scalars are accepted.
@@ -202,15 +236,16 @@ def write_numbers(numbers: Mapping[str, Any], path: Path) -> Path:
 
     Raises:
         TableError: A value has a type that JSON does not have.
+        NoRoomError: The file system is full or cannot be written to.
     """
     files.write_json(path, _json_value(numbers))
     return path
 
 
 def to_csv(table: Table) -> str:
-    """Return all data of a table as CSV text.
+    """Return all data of a table as CSV text with a header line.
 
-    Floats have `SIGNIFICANT_DIGITS` (12) significant digits.
+    Columns that are not printed are included. Floats have `SIGNIFICANT_DIGITS` (12) significant digits.
     """
     text: str = table.data.to_csv(index=False, lineterminator="\n", float_format=f"%.{SIGNIFICANT_DIGITS}g")
     return text
@@ -219,7 +254,8 @@ def to_csv(table: Table) -> str:
 def to_text(table: Table) -> str:
     """Return the printed columns of a table as plain text for a terminal.
 
-    Header lines are followed by a rule and a line per row. Texts are padded so that columns are aligned.
+    The text has up to three header lines (common header, label, unit), a rule, and a line per row. Texts are padded so
+    that columns are aligned.
     """
     columns = []
     for column in table.columns:
@@ -234,7 +270,7 @@ def to_text(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """Return a table as LaTeX source of a ``tabular``.
+    """Return the printed columns of a table as LaTeX source of a ``tabular``.
 
     The source needs the LaTeX package booktabs only.
     """
@@ -257,10 +293,10 @@ def to_latex(table: Table) -> str:
 
 
 def to_typst(table: Table) -> str:
-    """Return typst source of a ``table``, to be used with typst's ``include``.
+    """Return the printed columns of a table as typst source of a ``table``.
 
-    The table has horizontal rules like those of LaTeX's booktabs, alignment, and spanners (headers above several
-    columns).
+    A typst document shows the table with ``include``. The table has horizontal rules like those of LaTeX's booktabs,
+    alignment, and spanners (headers above several columns).
     """
     columns = table.columns
     align = ", ".join("right" if column.align_right else "left" for column in columns)

@@ -34,17 +34,19 @@ class _Entry(msgspec.Struct, array_like=True):
 
 
 class ChecksumCache:
-    """Checksums of files and of groups of files, and other short texts derived from them.
+    """A cache of checksums and other short texts that are derived from files.
 
-    A group consists of files in one folder, and has one entry. A million files in groups of ten need 100,000 entries.
+    A cached text is used again as long as size, times and inode of its files are unchanged. A text is not cached if one
+    of its files changed within two seconds before it was read. A group consists of files in one folder, and has one
+    entry. A million files in groups of ten need 100,000 entries.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         """Read the cache.
 
         Args:
-            path: The file that stores the cache between runs. A missing or damaged file is an empty cache. With None,
-                nothing is read, and `save` does nothing.
+            path: The file that stores the cache between runs. If it is missing or damaged, the cache is empty. With
+                None, nothing is read, and `save` does nothing.
         """
         self._path = path
         self._entries: dict[str, _Entry] = {}
@@ -54,23 +56,36 @@ class ChecksumCache:
                 self._entries = msgspec.json.decode(path.read_bytes(), type=dict[str, _Entry])
 
     def save(self) -> None:
-        """Store the cache for the next run, if it has changed and can be written."""
+        """Store the cache for the next run, if it has changed.
+
+        If the file cannot be written, for example because the disk is full, nothing happens.
+        """
         if self._path is not None and self._has_changed:
             content = msgspec.json.encode(self._entries)
             with contextlib.suppress(OSError):  # such as a full disk: the next run reads more files
                 files.write_atomically(self._path, lambda temporary: temporary.write_bytes(content))
 
     def sha256(self, path: Path) -> str | None:
-        """Return the SHA-256 checksum of a file; None if there is no such file."""
+        """Return the SHA-256 checksum of a file as 64 hexadecimal digits.
+
+        Returns None if there is no such file.
+
+        Args:
+            path: The file. It is read only if the cache has no valid checksum of it.
+        """
         return self.file_text(path, "", files.sha256)
 
     def file_text(self, path: Path, kind: str, derive: Callable[[Path], str]) -> str | None:
-        """Return a text that is derived from the content of a file; None if there is no such file.
+        """Return a text that is derived from the content of a file.
+
+        Returns None if there is no such file.
 
         Args:
             path: The file.
-            kind: A name of the text, which distinguishes it from other texts derived from the file.
-            derive: A function that reads the file, and returns the text. It is called only if the cache lacks the text.
+            kind: A name of the text, which distinguishes it from other texts derived from the same file. The SHA-256
+                checksum has the name "".
+            derive: A function that reads the file, and returns the text. It is called only if the cache lacks the text,
+                or if the file has changed since the text was cached.
         """
         try:
             found = path.stat()
@@ -79,13 +94,14 @@ class ChecksumCache:
         return self.text(f"{kind}:{path}", {path.name: found}, lambda: derive(path)) if path.is_file() else None
 
     def group_sha256(self, folder: Path, stats: Mapping[str, os.stat_result]) -> str:
-        """Return a checksum of several files in a folder.
+        """Return one checksum for several files in a folder, as 64 hexadecimal digits.
 
-        It is the SHA-256 of the output of the program ``sha256sum`` for the files, sorted by name.
+        It is the SHA-256 of the text that the program ``sha256sum`` prints for the files, sorted by name. The files are
+        read only if the cache lacks the checksum.
 
         Args:
-            folder: The folder.
-            stats: The results of ``stat`` of the files, by name.
+            folder: The folder. It has one entry in the cache.
+            stats: The results of ``stat`` of the files, by file name.
         """
         return self.text(f":{folder}", stats, lambda: _group_sha256(folder, sorted(stats)))
 
@@ -93,9 +109,10 @@ class ChecksumCache:
         """Return a text that is derived from the contents of files.
 
         Args:
-            key: The key of the text in the cache.
-            stats: The results of ``stat`` of the files, by name.
-            derive: A function that reads the files, and returns the text. It is called if the cache lacks the text.
+            key: The key of the text in the cache, such as ``:data/raw``.
+            stats: The results of ``stat`` of the files, by name. They decide whether a cached text is still valid.
+            derive: A function that reads the files, and returns the text. It is called if the cache lacks the text, or
+                if one of the files has changed since the text was cached.
         """
         began_ns = time.time_ns()
         state = _state(stats)

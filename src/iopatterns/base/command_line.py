@@ -1,6 +1,6 @@
 """Common parts of command-line programs.
 
-These are the import of commands on first use, the completion of names in the shell, and error messages.
+The parts are the import of commands on first use, the completion of names in the shell, and error messages.
 """
 
 import importlib
@@ -40,6 +40,9 @@ class CommandModules(Mapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         """Import the module of a command, and return the command.
 
+        Args:
+            name: The name of the command, such as ``power-cycle``.
+
         Raises:
             KeyError: There is no such command.
         """
@@ -49,7 +52,7 @@ class CommandModules(Mapping[str, click.Command]):
         return cast("click.Command", module.command)
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names, without importing a command."""
+        """Iterate over the names of the commands, without importing a command."""
         return iter(self._names)
 
     def __len__(self) -> int:
@@ -58,13 +61,14 @@ class CommandModules(Mapping[str, click.Command]):
 
 
 class CompletedName(click.ParamType[str]):
-    """A type of click argument for names that the shell can complete.
+    """A type of click argument for names that the shell can complete, such as drives.
 
-    Subclasses define the valid names. If the typed text contains a slash, the shell completes it as a path instead.
+    A subclass defines the valid names. If the typed text contains a slash, the shell completes it as a path instead. By
+    itself, the type does not check that an argument is a valid name.
     """
 
     def names(self) -> Iterable[str]:
-        """Return the valid names, in any order. Subclasses implement this method."""
+        """Return the valid names, in any order. Each subclass implements this method."""
         raise NotImplementedError
 
     def shell_complete(
@@ -76,6 +80,11 @@ class CompletedName(click.ParamType[str]):
         """Return the valid names that begin with the typed text, sorted.
 
         If the typed text contains a slash, the result instead asks the shell to complete a path.
+
+        Args:
+            ctx: Not used.
+            param: Not used.
+            incomplete: The text that the user has typed so far.
         """
         if os.sep in incomplete:
             return [CompletionItem(incomplete, type="file")]
@@ -86,13 +95,14 @@ def run_program(group: click.Group, program: str, arguments: Sequence[str] | Non
     """Run a command-line program. If a command fails, print one message and exit.
 
     A command fails with a click exception, IoPatternsError or OSError. All other exceptions pass through unchanged.
+    After success, the function returns.
 
     The exit status is 2 for wrong usage or configuration, 130 for an interrupt (Ctrl-C), and 1 for other errors.
 
     Args:
         group: The commands of the program.
         program: The name of the program, which begins each error message.
-        arguments: The arguments of the program; by default `sys.argv[1:]`.
+        arguments: The arguments of the program; None for `sys.argv[1:]`.
     """
     with errors_reported(program):
         group.main(arguments, prog_name=program, standalone_mode=False)
@@ -102,13 +112,13 @@ def run_program(group: click.Group, program: str, arguments: Sequence[str] | Non
 def errors_reported(program: str) -> Iterator[None]:
     """Print errors that the user can correct, and exit the process after them.
 
-    These errors are click exceptions, IoPatternsError and OSError, raised in this context. All other exceptions pass
-    through unchanged.
+    These errors are click exceptions, IoPatternsError and OSError that code in this context raises. All other
+    exceptions pass through unchanged. The function returns a context manager.
 
     The exit status is 2 for wrong usage or configuration, 130 for an interrupt (Ctrl-C), and 1 for other errors.
 
     Args:
-        program: The name of the program, which begins the message.
+        program: The name of the program. The message is ``PROGRAM: error: TEXT`` on standard error.
     """
     try:
         yield
@@ -129,11 +139,11 @@ def errors_reported(program: str) -> Iterator[None]:
 
 
 def exit_with_error(program: str, text: str, exit_status: int) -> NoReturn:
-    """Print an error message on standard error, and end the process.
+    """Print ``PROGRAM: error: TEXT`` on standard error, and end the process.
 
     Args:
-        program: The name of the program, which begins the message.
-        text: The message.
+        program: The name of the program.
+        text: What is wrong.
         exit_status: The exit status of the process.
     """
     report_error(program, text)
@@ -141,7 +151,12 @@ def exit_with_error(program: str, text: str, exit_status: int) -> NoReturn:
 
 
 def report_error(program: str, text: str) -> None:
-    """Print ``PROGRAM: error: TEXT`` on standard error."""
+    """Print ``PROGRAM: error: TEXT`` on standard error; the process goes on.
+
+    Args:
+        program: The name of the program.
+        text: What is wrong.
+    """
     messages.say(f"{program}: error: {text}")
 
 

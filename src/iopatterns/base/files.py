@@ -22,7 +22,10 @@ _Decoded = TypeVar("_Decoded")
 
 
 class NoRoomError(IoPatternsError):
-    """The error raised if a file system is full or cannot be written to."""
+    """The error raised if a file system is full or cannot be written to.
+
+    The message names the folder, and asks the user to free space or to make it writable.
+    """
 
 
 class UnreadableError(IoPatternsError):
@@ -37,7 +40,7 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
 
     Args:
         path: The file.
-        most_bytes: The largest accepted size of the file.
+        most_bytes: The largest accepted size of the file, in bytes.
 
     Raises:
         UnreadableError: The file cannot be read, is not a regular file, or has more than ``most_bytes`` bytes.
@@ -56,11 +59,12 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
 def open_bounded(path: Path, most_bytes: int) -> io.BufferedReader:
     """Open a user file in binary mode for reading, after checking its size.
 
-    Only regular files are opened. Opening a named pipe would block, and opening some devices has side effects.
+    Only regular files are opened. Opening a named pipe would block, and opening some devices has side effects. The
+    caller closes the file. Reads are not limited if the file grows later.
 
     Args:
         path: The file.
-        most_bytes: The largest accepted size of the file.
+        most_bytes: The largest accepted size of the file, in bytes.
 
     Raises:
         UnreadableError: The file cannot be opened, is not a regular file, or has more than ``most_bytes`` bytes.
@@ -88,7 +92,7 @@ def read_text_bounded(path: Path, most_bytes: int) -> str:
 
     Args:
         path: The file.
-        most_bytes: The largest accepted size of the file.
+        most_bytes: The largest accepted size of the file, in bytes.
 
     Raises:
         UnreadableError: The file cannot be read, is not a regular file, has more than ``most_bytes`` bytes, or is not
@@ -119,12 +123,15 @@ class OutdatedResultError(IoPatternsError):
 def outdated_results_reported(file: str) -> Iterator[None]:
     """Raise OutdatedResultError if code in this context cannot read a result file.
 
-    Unexpected content of a result file causes an AttributeError, KeyError, RecursionError, TypeError or ValueError.
-    Each of these errors becomes an OutdatedResultError. Its message advises the user to delete the file and to run the
-    workflow again.
+    The function returns a context manager. Unexpected content of a result file causes an AttributeError, KeyError,
+    RecursionError, TypeError or ValueError. Each of these errors becomes an OutdatedResultError. The message advises
+    the user to delete the file and to run the workflow again.
 
     Args:
         file: Name of the result file, for the message.
+
+    Raises:
+        OutdatedResultError: The code raised one of the errors above.
     """
     try:
         yield
@@ -139,10 +146,13 @@ def require_room(folder: Path) -> None:
     """Raise NoRoomError unless 1 MiB can be written to a folder.
 
     The check writes a temporary file, because the number of free bytes does not show quotas, reserved blocks and
-    read-only file systems.
+    read-only file systems. The temporary file is deleted again.
 
     Args:
         folder: The folder. If it does not exist, its nearest existing parent is checked.
+
+    Raises:
+        NoRoomError: A file of 1 MiB cannot be created.
     """
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     try:
@@ -157,10 +167,13 @@ def require_room(folder: Path) -> None:
 
 @contextlib.contextmanager
 def full_disk_reported(folder: Path) -> Iterator[None]:
-    """Raise NoRoomError if code in this context fails to write because a file system is full.
+    """Raise NoRoomError if code in this context fails because a disk is full.
 
-    An OSError of any library is an occasion to check the file system, because not every library passes on the number of
-    the error. The partial file must still exist: it occupies the space that is missing.
+    The function returns a context manager. If the code raises an OSError other than NotADirectoryError and
+    FileExistsError, `require_room` checks the file system. The error number is not used, because not every library
+    passes it on. If there is room, the error of the code is raised.
+
+    The partial file must still exist at that time, because it occupies the space that is missing.
 
     Args:
         folder: The folder into which the code writes. It need not exist.
@@ -179,8 +192,7 @@ def full_disk_reported(folder: Path) -> Iterator[None]:
 def partial_path(path: Path) -> Path:
     """Return the path of the temporary file for a file that is being written.
 
-    The temporary file is in the same folder as the file. Its name is ``.NAME.partial``, where ``NAME`` is the name of
-    the file.
+    The temporary file is in the same folder: ``results/.a.json.partial`` for ``results/a.json``.
     """
     return path.with_name(f".{path.name}.partial")
 
@@ -193,7 +205,10 @@ def commit_file(temporary: Path, path: Path, rename: Callable[[Path, Path], obje
     Args:
         temporary: The temporary file.
         path: The new path, in the same file system.
-        rename: The function that renames the file. By default, an existing file is replaced.
+        rename: The function that renames the file, called with both paths. By default, an existing file is replaced.
+
+    Raises:
+        OSError: The file cannot be flushed or renamed.
     """
     with open(temporary, "rb") as file:
         os.fsync(file.fileno())
@@ -212,11 +227,12 @@ def write_atomically(path: Path, fill: Callable[[Path], object]) -> None:
     removed.
 
     Args:
-        path: The file. Missing parent folders are created.
+        path: The file. Missing parent folders are created. An existing file is replaced.
         fill: A function that gets the path of the temporary file, and writes the content to it.
 
     Raises:
         NoRoomError: The file system is full or cannot be written to.
+        OSError: The file cannot be written for another reason. The error names a file.
     """
     temporary = partial_path(path)
     temporary.unlink(missing_ok=True)  # a symbolic link would be followed
@@ -233,7 +249,15 @@ def write_atomically(path: Path, fill: Callable[[Path], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8, atomically (see `write_atomically`)."""
+    """Write a text file in UTF-8, atomically (see `write_atomically`).
+
+    Args:
+        path: The file. Missing parent folders are created. An existing file is replaced.
+        text: The content.
+
+    Raises:
+        NoRoomError: The file system is full or cannot be written to.
+    """
     write_atomically(path, lambda temporary: temporary.write_bytes(text.encode()))
 
 
@@ -241,6 +265,14 @@ def write_json(path: Path, content: Any) -> None:
     """Write a value as a JSON file, atomically (see `write_atomically`).
 
     The keys are sorted, and the indentation is two spaces.
+
+    Args:
+        path: The file. Missing parent folders are created. An existing file is replaced.
+        content: A value that `json.dumps` accepts.
+
+    Raises:
+        NoRoomError: The file system is full or cannot be written to.
+        TypeError: The value has a type that JSON does not have.
     """
     write_text(path, json_text(content))
 
@@ -250,6 +282,9 @@ def json_text(content: Any) -> str:
 
     Keys are sorted, the indentation is two spaces, non-ASCII characters are not escaped, and the text ends with a line
     break.
+
+    Raises:
+        TypeError: The value has a type that JSON does not have.
     """
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
@@ -274,6 +309,10 @@ def decode_json(content: bytes, expected: type[_Decoded]) -> _Decoded:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 checksum of a file as 64 hexadecimal digits."""
+    """Return the SHA-256 checksum of a file as 64 hexadecimal digits.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

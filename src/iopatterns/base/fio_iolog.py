@@ -18,7 +18,8 @@ class IologAction(NamedTuple):
     """An action in an I/O log of fio, which is one line of the log.
 
     Attributes:
-        time_ns: Time at which fio would execute the action, since the start of the log.
+        time_ns: Time of the action in nanoseconds since the start of the log. In version 2, it is the time that the
+            last ``wait`` set.
         file: Name of the file.
         action: ``read``, ``write``, ``trim``, ``sync``, ``datasync``, ``add``, ``open``, ``close`` or ``wait``.
         offset_bytes: Offset of a read, write or trim; 0 for all other actions.
@@ -35,14 +36,16 @@ class IologAction(NamedTuple):
 def read_iolog_actions(source: InputFile) -> Iterator[IologAction]:
     """Yield the actions in an I/O log of fio, in the order of the lines.
 
-    In version 2, the action ``wait N`` sets the time to N milliseconds after the start of the log. So does the code of
-    fio, although its manual describes N as a pause.
+    fio writes such a log with the option ``write_iolog``, in version 2 or 3 of the format. In version 2, the action
+    ``wait N`` sets the time to N milliseconds after the start of the log. So does the code of fio, although its manual
+    describes N as a pause.
 
     Args:
-        source: The log.
+        source: The log. Its attribute ``skipped`` decides whether faulty lines are skipped.
 
     Raises:
-        IoPatternsError: The file is not an I/O log. Or a line is faulty, and ``source`` does not skip faulty lines.
+        IoPatternsError: The file is not an I/O log. Or a line is faulty, and ``source`` does not skip faulty lines. The
+            type of the error is ``source.ERROR``.
     """
     lines = source.lines()
     _, header = next(lines, (1, ""))

@@ -1,7 +1,7 @@
-"""Files that record the state of the disks of this host, for all checkouts.
+"""Files that record the state of this host's disks, for all checkouts.
 
-For example, they record disk settings to be restored. The files are JSON, in a folder to which no other user can write.
-The folder is in /var/lib/iopatterns for root, and by default in ~/.local/state/iopatterns for other users.
+For example, such a file records disk settings to be restored. The files are JSON, in a folder to which no other user
+can write. The folder is in /var/lib/iopatterns for root, and by default in ~/.local/state/iopatterns for other users.
 """
 
 import contextlib
@@ -27,14 +27,16 @@ _MOST_BYTES = 2**20
 class StateError(IoPatternsError):
     """The error raised for a state file that cannot be written, or is not trusted.
 
-    A file is not trusted if another user could have changed it, or if it cannot be read as JSON.
+    A state file records the state of a disk, such as settings to be restored. A file is not trusted if another user
+    could have changed it, or if it cannot be read as JSON.
     """
 
 
 def own_state_folder(name: str) -> Path:
     """Return the path of a folder for state files of this user.
 
-    The folder need not exist. It is inside the first of these folders that applies:
+    State files record the state of the disks of this host, such as settings to be restored. The folder need not exist.
+    It is inside the first of these folders that applies:
 
     - the folder that the environment variable IOPATTERNS_STATE names
     - for root, /var/lib/iopatterns
@@ -42,7 +44,7 @@ def own_state_folder(name: str) -> Path:
     - without XDG_STATE_HOME, ~/.local/state/iopatterns
 
     Args:
-        name: Name of the folder for state files.
+        name: Name of the folder for state files, the last part of the returned path.
     """
     given = os.environ.get(STATE_VARIABLE)
     if given:
@@ -55,15 +57,15 @@ def own_state_folder(name: str) -> Path:
 
 
 def all_state_folders(name: str) -> list[Path]:
-    """Return the folders for state files of this user and of root.
+    """Return the folders for state files of this user and of root, in this order.
 
-    The folders need not exist. Users other than root can list the files in the folder of root, but cannot read the
-    files.
+    State files record the state of the disks of this host, such as settings to be restored. The folders need not exist.
+    Users other than root can list the files in the folder of root, but cannot read the files.
 
     Only one folder is returned if the user is root, or if the environment variable IOPATTERNS_STATE is set.
 
     Args:
-        name: Name of the folder, as for `own_state_folder`.
+        name: Name of the folder, the last part of each returned path.
     """
     own = own_state_folder(name)
     return [own] if os.environ.get(STATE_VARIABLE) or os.geteuid() == 0 else [own, _ROOT_FOLDER / name]
@@ -72,9 +74,11 @@ def all_state_folders(name: str) -> list[Path]:
 def read_state(path: Path) -> Any:
     """Return the JSON content of a state file, or None if there is no such file.
 
-    A file that another user could have changed is refused, because root may act on its content. A state file must
-    therefore be a regular file with a single hard link, and not a symbolic link. The file and its folder must belong to
-    this user or root, and no other user may have the right to write to them.
+    A state file records the state of a disk, such as settings to be restored. A file that another user could have
+    changed is refused, because root may act on its content. A state file must therefore be a regular file with a single
+    hard link, and not a symbolic link. The file and its folder must belong to this user or root, and no other user may
+    have the right to write to them. For root, the same conditions hold for the parent of the folder, unless it has the
+    sticky bit.
 
     Raises:
         StateError: The file does not meet these conditions, cannot be read, is larger than 1 MiB, or is not JSON.
@@ -105,11 +109,16 @@ def read_state(path: Path) -> Any:
 def write_state(path: Path, content: Any) -> None:
     """Write a state file as JSON, atomically, and flush it to disk.
 
-    Only this user may read the file (mode 0600). A missing folder is created with mode 0755, independently of the
-    umask.
+    A state file records the state of a disk, such as settings to be restored. Only this user may read the file (mode
+    0600). A missing folder is created with mode 0755, independently of the umask. An existing file is replaced.
+
+    Args:
+        path: The file.
+        content: A value that `json.dump` accepts.
 
     Raises:
-        StateError: The file cannot be written, or other users can write to its folder.
+        StateError: No file can be created in the folder, or other users could change the files in the folder.
+        OSError: The file cannot be written for another reason, for example because the disk is full.
     """
     try:
         _make_folder(path.parent)

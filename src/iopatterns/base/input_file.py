@@ -17,7 +17,7 @@ _Item = TypeVar("_Item")
 
 @dataclass
 class SkippedLines:
-    """The number of faulty lines that were skipped in a file, with examples.
+    """The number of faulty lines that were skipped in files, with examples.
 
     In a format without lines, each record or row counts as a line.
 
@@ -32,7 +32,7 @@ class SkippedLines:
     def report(self) -> int:
         """Print the number of skipped lines, and the first three error messages.
 
-        Nothing is printed if no line was skipped.
+        The message is printed on standard error. Nothing is printed if no line was skipped.
 
         Returns:
             The number of skipped lines.
@@ -50,9 +50,9 @@ class InputFile:
 
     Attributes:
         path: The file.
-        skipped: A counter, if faulty lines are counted and skipped. None if the first faulty line raises an error.
+        skipped: The counter of faulty lines, which are then skipped. None if the first faulty line raises an error.
         ERROR: The type of the errors. Subclasses may override it.
-        MOST_LINE: Lines of this many characters or more are faulty.
+        MOST_LINE: The limit of characters in a line: a line that reaches it is faulty. Subclasses may override it.
     """
 
     path: Path
@@ -62,11 +62,13 @@ class InputFile:
     MOST_LINE: ClassVar[int] = 4096
 
     def fault(self, place: str, why: object, count: int = 1) -> None:
-        """Count a fault, or raise an error if faults are not skipped.
+        """Count a fault in `skipped`, or raise an error if `skipped` is None.
+
+        A fault is anything in the file that cannot be read. The first three faults are kept as examples.
 
         Args:
             place: The place in the file, such as ``line 3``.
-            why: What is wrong there.
+            why: What is wrong there, as text or as an exception.
             count: The number of faulty lines, if one call reports several.
 
         Raises:
@@ -82,10 +84,10 @@ class InputFile:
     def error(self, why: object, place: str = "") -> IoPatternsError:
         """Return an error of type `ERROR` about this file, without raising it.
 
-        The message consists of the path, the place and the problem.
+        The message is ``PATH, PLACE: WHY``, or ``PATH: WHY`` without a place.
 
         Args:
-            why: The problem.
+            why: What is wrong, as text or as an exception.
             place: The place in the file, such as ``line 3``; empty for the entire file.
         """
         return self.ERROR(f"{printable(self.path)}{f', {place}' if place else ''}: {why}")
@@ -95,6 +97,10 @@ class InputFile:
 
         The text includes the line break. Bytes that are not UTF-8 become U+FFFD. A line of `MOST_LINE` or more
         characters is a fault, and is not yielded.
+
+        Raises:
+            IoPatternsError: A line is too long, and `skipped` is None.
+            OSError: The file cannot be read.
         """
         most = self.MOST_LINE
         with (
@@ -118,6 +124,9 @@ class InputFile:
             lines: Number and text of each line, as yielded by `lines`.
             parse: A function that returns any number of items for the text of a line. If it raises ValueError, the line
                 is a fault, described by the message of the ValueError.
+
+        Raises:
+            IoPatternsError: A line is a fault, and `skipped` is None.
         """
         for number, line in lines:
             try:
@@ -130,12 +139,12 @@ def whole_number(word: str, name: str, what: str = "whole number below 2^62") ->
     """Convert a word of digits to a whole number below 2^62.
 
     Args:
-        word: The word.
+        word: The word, such as ``4096``.
         name: What the number is, for the error message, such as "the offset".
-        what: What a valid number is, for the error message.
+        what: What a valid number is, for the error message ``NAME is 'WORD', no WHAT``.
 
     Raises:
-        ValueError: The word does not consist of digits only, or the number is too large.
+        ValueError: The word does not consist of decimal digits only, or the number is too large.
     """
     if word.isdigit() and word.isascii() and len(word) <= 19 and (number := int(word)) < MAX_NUMBER:
         return number

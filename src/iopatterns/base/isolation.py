@@ -1,7 +1,7 @@
 """Keep modules of the user from hiding modules of Python and of libraries.
 
-A file such as ``json.py`` in the working directory or on PYTHONPATH would be imported in their place. This module
-imports nothing that the interpreter has not loaded already.
+Python would import a file such as ``json.py`` from the working directory or from PYTHONPATH in place of its own module
+of this name. The module `isolation` imports nothing that the interpreter has not loaded already.
 """
 
 # pathlib, which the linter prefers, imports many modules
@@ -11,7 +11,10 @@ import sys
 
 
 def ignore_user_modules() -> None:
-    """Search modules last in the folders of PYTHONPATH, and not in the working directory, which ``python -m`` adds.
+    """Prevent modules of the user from hiding modules of Python and of libraries.
+
+    Modules in the folders of PYTHONPATH are found only if no other folder has a module of this name. Modules in the
+    working directory, which ``python -m`` adds to the search path, are not found.
 
     Modules that are already imported stay, so that this function must be called before other imports. The environment
     does not change, because `twin run` passes it to the user's program.
@@ -28,7 +31,11 @@ def ignore_user_modules() -> None:
 
 
 def hiding_files() -> dict[str, str]:
-    """Return the files that were imported in place of modules of Python, by the name of the module."""
+    """Return files that were imported in place of Python's standard modules.
+
+    Returns:
+        The path of each such file, by the name of the module, such as ``{"json": "/home/me/json.py"}``.
+    """
     library = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
     files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
     return {

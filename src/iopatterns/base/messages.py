@@ -1,7 +1,7 @@
 """Messages of commands, on standard error and in a log file.
 
-Messages are records of the logger ``iopatterns`` of Python's logging. `say` is for messages to the user, `note` for
-messages that only a log file needs. The length of a message is limited.
+Messages are records of the logger ``iopatterns`` of Python's logging. The function `say` is for messages to the user.
+The function `note` is for messages that only a log file needs. Long messages are shortened.
 """
 
 import contextlib
@@ -19,8 +19,11 @@ _LONGEST_LINE = 1_000
 def printable(text: object, most: int = 200) -> str:
     """Return user text in a form that is safe to print in messages.
 
-    Control characters are escaped. If the text is longer than ``most`` characters, its middle is replaced by an
-    ellipsis.
+    Control characters, such as line breaks, are escaped.
+
+    Args:
+        text: The text, or any object with a text form.
+        most: If the text has more characters than this, its middle is replaced by an ellipsis.
     """
     full = str(text)
     shown = full if len(full) <= most else f"{full[: most - most // 4]} … {full[len(full) - most // 4 :]}"
@@ -30,10 +33,10 @@ def printable(text: object, most: int = 200) -> str:
 
 
 def bounded(text: str) -> str:
-    """Return a message with at most 40 lines and about 4,000 characters.
+    """Return the first 40 lines of a message, or about 4,000 characters of them.
 
-    A line of more than 1,000 characters loses its middle. Control characters are escaped. If lines are left out, the
-    last line gives their number.
+    If lines are left out, a last line gives their number. A line of more than 1,000 characters loses its middle.
+    Control characters are escaped.
     """
     lines = text.split("\n")
     shown = [printable(line.expandtabs(), _LONGEST_LINE) for line in lines[:_MOST_LINES]]
@@ -82,9 +85,15 @@ note = _LOGGER.debug  # for the log file only, with `notes_to_log_only` of `copi
 def copied_to(path: Path | None, *, notes_to_log_only: bool = False) -> Iterator[None]:
     """Copy all messages into a log file, for as long as this context lasts.
 
+    The function returns a context manager.
+
     Args:
-        path: The log file, which is overwritten; None for no copy.
-        notes_to_log_only: Whether messages of `note` go to the log file only, and not to the terminal.
+        path: The log file, which is overwritten; missing parent folders are created. None for no copy.
+        notes_to_log_only: Whether messages of `note` go to the log file only. Otherwise, or if `path` is None, they are
+            printed on standard error, too.
+
+    Raises:
+        OSError: The log file cannot be opened. Later errors of writing are ignored.
     """
     if path is None:
         yield
