@@ -13,7 +13,11 @@ from iopatterns.twin.state import SETTINGS_FILE
 @MODEL_ARGUMENT
 @STATE_OPTION
 def command(model: str, folder: Path | None) -> None:
-    """Power-cycle a simulated drive: unsaved settings are lost."""
+    """Power-cycle the simulated drive MODEL.
+
+    The saved settings of the drive, such as its cache settings, replace the current settings. Settings that were
+    changed without saving are lost.
+    """
     folder = state_folder_of(model, folder)
     settings = folder / SETTINGS_FILE
     if settings.exists():

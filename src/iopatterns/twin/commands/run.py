@@ -14,5 +14,8 @@ from iopatterns.twin.commands.arguments import ModelNameType
 )
 @click.argument("words", nargs=-1, type=ModelNameType())
 def command(words: tuple[str, ...]) -> None:
-    """Run a program on a simulated drive in virtual time."""
+    """Run a program on a simulated drive in virtual time.
+
+    `twin run --help` prints the arguments.
+    """
     running.main(list(words))
