@@ -1,6 +1,7 @@
 """Read the measurements and published values of a study for its notebook.
 
-`Study` returns repetitions, summaries, comparisons with published values, and the numbers that the report prints.
+A study is one source document with the experiments that reproduce it. `Study` returns the repetitions, summaries,
+comparisons with published values, and the numbers that the report prints.
 """
 
 from collections import Counter

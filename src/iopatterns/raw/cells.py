@@ -1,4 +1,4 @@
-"""The identity of a cell: the SHA-256 of its specification, and derived seeds.
+"""The identity of a cell: the SHA-256 of its specification, and fio's seeds.
 
 A cell is one configuration: a drive, its settings and a workload. Its specification is a dictionary of everything that
 can change what is measured.

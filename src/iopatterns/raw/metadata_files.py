@@ -1,6 +1,8 @@
 """Metadata files: how each raw file was made, with checksums of both files.
 
-The raw file of a cell's third repetition is ``03.json``; its metadata file is ``03.sidecar.json``.
+A cell is one configuration: a drive, its settings and a workload. A raw file contains the result of one repetition of a
+cell, such as fio's JSON output. The raw file of the third repetition is ``03.json``; its metadata file, in the same
+folder, is ``03.sidecar.json``.
 """
 
 from pathlib import Path

@@ -1,6 +1,8 @@
-"""The types of metadata files: specifications of cells, records of repetitions.
+"""The types of metadata files, which record how raw files were made.
 
-A raw file stores what fio printed in one repetition of a cell. Its metadata file says how the raw file was made.
+A cell is one configuration: a drive, its settings and a workload. A raw file contains the result of one repetition of a
+cell, such as fio's JSON output. Its metadata file has the specification of the cell (everything that can change what is
+measured), and a record of the repetition.
 
 The types are dictionaries, not classes, because a specification is hashed as the JSON text that it was read from,
 including the keys of other versions of this package. `files.decode_json` checks the types at runtime. The page

@@ -1,4 +1,4 @@
-"""Tuning steps: what happened to each drive setting that a cell asks for.
+"""Tuning steps: what happened to each drive setting that a cell requires.
 
 A cell is one configuration: a drive, its settings and a workload.
 """

@@ -1,4 +1,4 @@
-"""Entry point of the command `twin`."""
+"""Entry point of the command `twin`, which runs programs on simulated drives."""
 
 import sys
 

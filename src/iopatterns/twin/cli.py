@@ -1,4 +1,4 @@
-"""Command line `twin`.
+"""Command line `twin`, which runs programs on simulated drives.
 
 Each command is a module of `iopatterns.twin.commands`, which is imported when the command is used.
 """

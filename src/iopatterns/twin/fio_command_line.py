@@ -2,7 +2,8 @@
 
 The check covers the command line, the job files and the logs that fio is to replay. It is made before fio starts,
 because fio creates and deletes files before its first job begins. The preload library, which redirects fio's system
-calls, also refuses other files. But only this check can name the job and the option in its message.
+calls to the simulated drive, also refuses other files. But only this check can name the job and the option in its
+message.
 
 `twin run` must start fast, so this module imports only what each run needs.
 """

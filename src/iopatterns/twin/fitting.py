@@ -1,8 +1,8 @@
 """Fit the parameters of a simulated drive to measured points.
 
-A point is a workload and the rate or latency that was measured for it. A fit changes parameters of the model until the
-simulated workloads give the measured values as nearly as possible. Points that are held out do not take part in the
-fit; they show how well the fitted model predicts.
+A point is a workload and the rate or latency that was measured for it. A fit changes parameters of the model, which
+describes the drive, until the simulated workloads give the measured values as nearly as possible. Points that are held
+out do not take part in the fit; they show how well the fitted model predicts.
 """
 
 import csv

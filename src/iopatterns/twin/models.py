@@ -1,6 +1,7 @@
 """Read, check and write models of simulated drives (data/twins/*.yaml).
 
-A model gives each parameter of a drive a value, and says where the value comes from.
+A model gives each parameter of a drive a value, and says where the value comes from: a data sheet, a fit to
+measurements, or an assumption.
 """
 
 import hashlib
@@ -92,7 +93,10 @@ class Model:
 
     @property
     def text(self) -> str:
-        """Model as the simulated drive reads it: lines of the form ``key value``."""
+        """Model as the simulated drive reads it: lines of the form ``key value``.
+
+        Times are in nanoseconds, sizes in bytes, rates in bytes per second. Switches are 0 or 1.
+        """
         lines = [f"kind {self.kind}"]
         lines += [f"identity.{key} {self.identity[key]}" for key in sorted(self.identity)]
         lines += [f"{name} {int(value) if isinstance(value, bool) else value}" for name, value in self.values.items()]

@@ -1,6 +1,6 @@
 """Run programs on a simulated drive (`twin run`).
 
-`twin run` must take little longer than the program itself. So this module imports only what each run needs. It reads
+`twin run` must take little longer than the program itself. So this module imports only what each run needs. It parses
 the model file again only if the model, the settings or the preload library have changed since the last run.
 """
 

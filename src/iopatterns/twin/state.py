@@ -1,6 +1,7 @@
 """Paths of models, installed files and state folders of simulated drives.
 
-A state folder contains what a simulated drive keeps from one run to the next, such as its settings.
+A model is a YAML file with the parameters of a drive. A state folder contains what a simulated drive keeps from one run
+to the next, such as its settings.
 
 This module imports only fast standard modules, because `twin run` imports it first.
 """
@@ -149,9 +150,10 @@ def installed_file(name: str) -> str:
 
 
 def preload_library() -> str:
-    """Return the path of the library that redirects I/O to a simulated drive.
+    """Return the path of the library that connects programs to a simulated drive.
 
-    The library is ``libtwin_preload.so``. The environment variable LD_PRELOAD loads it into a program.
+    The library, ``libtwin_preload.so``, redirects the I/O of a program. The environment variable LD_PRELOAD loads the
+    library into the program.
 
     Raises:
         FileNotFoundError: The library is not installed.

@@ -1,4 +1,4 @@
-"""Synthetic streams of requests like fio's, for simulations without fio."""
+"""Synthetic requests to a drive, like those of fio, for simulations without fio."""
 
 import numpy as np
 

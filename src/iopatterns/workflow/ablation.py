@@ -1,8 +1,9 @@
 """Find claims that depend on one mechanism of drives, kernel or file system.
 
-A mechanism is something that a simulated drive, the kernel or its file system does, such as read-ahead. The cells that
-claims use are measured again with one mechanism switched off. A claim depends on the mechanism if its outcome changes.
-A cell is one configuration: a drive, its settings and a workload.
+A claim is a published statement that is checked against measurements. A mechanism is something that a simulated drive,
+the kernel or its file system does, such as read-ahead. The cells that claims use are measured again with one mechanism
+switched off. A claim depends on the mechanism if its outcome changes. A cell is one configuration: a drive, its
+settings and a workload.
 
 The results are the committed ablation records, data/ablation/<study>.yaml.
 """

@@ -1,7 +1,8 @@
-"""Measure the cells that claims depend on, with one mechanism switched off.
+"""Measure the cells that claims use, with one mechanism switched off.
 
-A mechanism is something that a simulated drive, the kernel or its file system does, such as read-ahead. This module is
-separate from `ablation`, so that the rule that judges claims does not depend on modules that measure.
+A cell is one configuration: a drive, its settings and a workload. A mechanism is something that a simulated drive, the
+kernel or its file system does, such as read-ahead. This module is separate from `ablation`, so that the rule that
+judges claims does not depend on modules that measure.
 """
 
 import functools

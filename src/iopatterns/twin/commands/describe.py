@@ -1,4 +1,4 @@
-"""Command `twin describe`."""
+"""Command `twin describe`, which prints the parameters of a simulated drive."""
 
 import itertools
 import json

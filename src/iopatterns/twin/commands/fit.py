@@ -1,4 +1,4 @@
-"""Command `twin fit`."""
+"""Command `twin fit`, which fits parameters of a simulated drive to measurements."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Command `twin linux`."""
+"""Command `twin linux`, which runs a program in a guest with a simulated drive."""
 
 import sys
 from pathlib import Path

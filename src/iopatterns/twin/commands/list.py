@@ -1,4 +1,4 @@
-"""Command `twin list`."""
+"""Command `twin list`, which prints the models of simulated drives."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""Command `twin power-cycle`."""
+"""Command `twin power-cycle`, which drops unsaved settings of a simulated drive."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Command `twin replay`."""
+"""Command `twin replay`, which replays a list of requests on a simulated drive."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Command `twin reset`."""
+"""Command `twin reset`, which deletes the settings and data of a simulated drive."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """Command `twin run`, for help and shell completion.
 
-When a user runs a program, `iopatterns.twin.__main__` bypasses this module.
+When a user runs a program on a simulated drive, `iopatterns.twin.__main__` bypasses this module.
 """
 
 import click

@@ -1,4 +1,4 @@
-"""Command `twin trace`."""
+"""Command `twin trace`, which converts a list of requests to a Parquet file."""
 
 import json
 from pathlib import Path

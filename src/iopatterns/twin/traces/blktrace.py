@@ -1,7 +1,7 @@
 """Read traces of the kernel's block layer, by blkparse(1) or blktrace(8).
 
-The kernel records several events for each request: queued, issued to the drive, completed. This module combines them to
-requests.
+The kernel records several events for each request: queued, issued to the drive, completed. This module combines the
+events of each request to one request.
 """
 
 import heapq

@@ -1,4 +1,4 @@
-"""Types and tables for block traces.
+"""Types and tables that all formats of block traces share.
 
 A block trace lists the requests that a drive received.
 """

@@ -1,6 +1,7 @@
-"""Read block traces with one request per line.
+"""Read block traces in text formats with one request per line.
 
-The formats are CSV with a header, CSV of MSR Cambridge, and I/O logs of fio.
+A block trace lists the requests that a drive received. The formats are CSV with a header, CSV of MSR Cambridge, and I/O
+logs of fio.
 """
 
 import csv

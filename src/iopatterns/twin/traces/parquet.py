@@ -1,4 +1,7 @@
-"""Read and write block traces as Parquet files, table by table."""
+"""Read and write block traces as Parquet files, table by table.
+
+A block trace lists the requests that a drive received.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
