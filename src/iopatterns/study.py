@@ -165,7 +165,7 @@ class Study:
         """Return the columns of the factors that an experiment varies.
 
         Factors are fio options and drive settings, such as ``iodepth``. The columns drive, rw (kind of workload) and
-        bs_bytes (block size) are left out.
+        bs_bytes (block size) are left out. The result can be the argument ``by`` of `summary` and `comparison`.
 
         Args:
             experiment: The name of the experiment.

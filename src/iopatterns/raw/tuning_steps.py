@@ -71,7 +71,7 @@ class TuningRecord(TuningStep):
     """A tuning step, with the cell that required it.
 
     A tuning step is the attempt to set one drive setting, and its outcome. A cell is one configuration: a drive, its
-    settings and a workload.
+    settings and a workload. An experiment is a part of a study, and uses several cells.
 
     Attributes:
         drive: The name of the drive.

@@ -90,7 +90,7 @@ def command(model: str, command: tuple[str, ...], **options: Any) -> None:
     """Run COMMAND in a Linux guest with a simulated drive.
 
     MODEL is the name of a model of a drive (`twin list`), or the path of a model file. The guest has this simulated
-    drive as /dev/vda, and runs in virtual time.
+    drive as /dev/vda. The guest runs in virtual time unless --real-time is given.
 
     COMMAND is a program of this host and runs as an ordinary user. The file system of the drive is mounted at
     /mnt/drive. With --fs none there is no file system, and COMMAND uses the bare drive. The text {drive} in COMMAND

@@ -13,10 +13,10 @@ from iopatterns.twin.state import SETTINGS_FILE
 @MODEL_ARGUMENT
 @STATE_OPTION
 def command(model: str, folder: Path | None) -> None:
-    """Power-cycle the simulated drive MODEL.
+    """Power-cycle a simulated drive: unsaved settings are lost.
 
-    The saved settings of the drive, such as its cache settings, replace the current settings. Settings that were
-    changed without saving are lost.
+    MODEL is the name of a model of a drive (`twin list`), or the path of a model file. The saved settings of the drive,
+    such as its cache settings, replace its current settings.
     """
     folder = state_folder_of(model, folder)
     settings = folder / SETTINGS_FILE

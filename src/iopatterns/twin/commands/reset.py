@@ -14,7 +14,8 @@ from iopatterns.twin.state import SETTINGS_FILE
 def command(model: str, folder: Path | None) -> None:
     """Reset the simulated drive MODEL to its factory state.
 
-    All settings and all kept data of the drive are deleted from its state folder (--state).
+    MODEL is the name of a model of a drive (`twin list`), or the path of a model file. All settings and all kept data
+    of the drive are deleted from its state folder (--state).
     """
     folder = state_folder_of(model, folder)
     for path in (folder / SETTINGS_FILE, folder / "content", *folder.glob("model-*")):
