@@ -1,6 +1,7 @@
 """Read the measurements and published values of a study for its notebook.
 
-`Study` returns repetitions, summaries, comparisons with published values, and the numbers that the report prints.
+A study is one source document with the experiments that reproduce it. `Study` returns the repetitions, summaries,
+comparisons with published values, and the numbers that the report prints.
 """
 
 from collections import Counter
@@ -34,26 +35,31 @@ _ABOUT_A_CELL = frozenset({*_CELL, "cell", "execution", "study", "experiments", 
 
 
 class AnalysisError(IoPatternsError):
-    """A column is missing in the measurements, or a mean would mix repetitions of different cells."""
+    """Error of an analysis: a column is missing, or a mean would mix different cells.
+
+    A cell is one configuration: a drive, its settings and a workload. A mean is over the repetitions of one cell.
+    """
 
 
 @dataclass(frozen=True)
 class Study:
     """The measurements of one study, and the published values of its source.
 
-    Factors are options of fio and drive settings; an experiment varies some of them. A cell is one configuration: a
-    drive, its settings and a workload.
+    A study is one source document with the experiments that reproduce it. A cell is one configuration: a drive, its
+    settings and a workload. A repetition is one run of a cell's workload. Factors are fio options and drive settings,
+    such as ``iodepth``; an experiment varies some of them.
 
     Attributes:
         executions: One row per repetition, as `quantities.read_executions` returns it.
-        steps: The tuning steps, as `tuning_steps.read_tuning_records` returns them: what happened to each drive setting
-            of each cell.
+        steps: The tuning records, as `tuning_steps.read_tuning_records` returns them. Each describes the attempt to set
+            one drive setting for a cell, and its outcome.
         values: The published values, as `published.load_values` returns them, with further columns. There is one for
             each factor that the conditions of a value name, such as ``numjobs``. The column ``use`` has the evidence
-            class of each value, see `evidence.add_evidence_classes`.
+            class of each value: ``independent``, ``built into the model`` or ``fitted`` (the model was fitted to this
+            value). See `evidence.add_evidence_classes`.
         source_drives: The drives of the source, as `published.load_source_drives` returns them.
-        confidence: Confidence level of intervals.
-        method: Method of intervals: ``t`` or ``bca``, see `statistics.mean_interval`.
+        confidence: Confidence level of the intervals, between 0 and 1.
+        method: Method of the intervals: ``t`` (Student's t) or ``bca`` (bootstrap), see `statistics.mean_interval`.
         seed: Seed of the bootstrap.
     """
 
@@ -81,12 +87,17 @@ class Study:
 
         Args:
             measurements: The measurements, results/measurements/<study>.parquet.
-            tuning: The tuning steps, results/measurements/<study>.tuning.json.
+            tuning: The outcomes of drive settings, results/measurements/<study>.tuning.json.
             published: The folder of published values and claims, data/published/<study>.
-            twins: The folder of model files, data/twins. They determine the evidence classes of the published values.
-            confidence: Confidence level of intervals.
-            method: Method of intervals: ``t`` or ``bca``.
+            twins: The folder of the models of simulated drives, data/twins. The models record to which published values
+                they were fitted, which determines the evidence classes of the values.
+            confidence: Confidence level of the intervals, between 0 and 1.
+            method: Method of the intervals: ``t`` (Student's t) or ``bca`` (bootstrap).
             seed: Seed of the bootstrap.
+
+        Raises:
+            PublishedError: A file in the folder of published values is not valid.
+            OSError: A file cannot be read.
         """
         executions = quantities.read_executions(measurements)
         values = _published_values(published, twins, executions)
@@ -96,12 +107,15 @@ class Study:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The kind of each measured drive, such as ``twin`` or ``file``, by drive name."""
+        """The kind of each measured drive by drive name: ``{"px05smb040": "twin"}``.
+
+        ``twin`` is a simulated drive, ``file`` a file on a real drive, ``block`` a whole real drive.
+        """
         return quantities.drive_kinds(self.executions)
 
     @property
     def experiments(self) -> list[str]:
-        """The names of all experiments, measured ones first.
+        """The names of all experiments of the study, measured experiments first.
 
         Experiments that were not measured, because every drive refused their settings, come last.
         """
@@ -111,25 +125,30 @@ class Study:
     def overview(self) -> pd.DataFrame:
         """Return the number of cells and repetitions of each experiment on each drive.
 
-        There is a row per experiment and drive, with the columns experiment, drive, cells and executions (the number of
-        repetitions).
+        A cell is one configuration: a drive, its settings and a workload. A cell that belongs to several experiments is
+        counted in each of them.
+
+        Returns:
+            A row for each measured pair of experiment and drive, with the columns experiment, drive, cells (the number
+            of cells) and executions (the number of repetitions).
         """
         table = self.executions.assign(experiment=self.executions["experiments"].str.split()).explode("experiment")
         groups = table.groupby(["experiment", "drive"], sort=False)
         return groups.agg(cells=("cell", "nunique"), executions=("cell", "size")).reset_index()
 
     def rows(self, *experiments: str) -> pd.DataFrame:
-        """Return the repetitions of the named experiments.
+        """Return the repetitions of the named experiments, one row each.
 
         A repetition that belongs to several of these experiments is returned once. The columns are those of the
-        attribute ``executions``.
+        attribute ``executions``. The table is empty if no repetition belongs to these experiments.
         """
         return quantities.select_experiments(self.executions, *experiments)
 
     def tuned(self, *experiments: str) -> list[tuning_steps.TuningRecord]:
-        """Return the tuning steps of the named experiments.
+        """Return the tuning records of the named experiments, in the order of the file.
 
-        A step is one setting that a cell required, with the outcome on its drive, see `TuningRecord`.
+        A tuning record describes the attempt to set one drive setting for a cell, and its outcome, such as ``changed``
+        or ``refused``; see `TuningRecord`. A record that belongs to several of these experiments is returned once.
         """
         wanted = set(experiments)
         return [step for step in self.steps if wanted.intersection(step["experiments"])]
@@ -137,7 +156,7 @@ class Study:
     def drives(self, *experiments: str) -> list[str]:
         """Return the names of the drives in the named experiments, measured drives first.
 
-        Drives that were not measured, because they refused the settings, come last.
+        Drives that were not measured, because they refused a setting, come last.
         """
         names = [*self.rows(*experiments)["drive"], *(step["drive"] for step in self.tuned(*experiments))]
         return list(dict.fromkeys(names))
@@ -145,23 +164,35 @@ class Study:
     def factors(self, experiment: str) -> list[str]:
         """Return the columns of the factors that an experiment varies.
 
-        Drive, workload (rw) and block size (bs_bytes) are left out.
+        Factors are fio options and drive settings, such as ``iodepth``. The columns drive, rw (kind of workload) and
+        bs_bytes (block size) are left out. The result can be the argument ``by`` of `summary` and `comparison`.
+
+        Args:
+            experiment: The name of the experiment.
         """
         return [name for name in varied_columns(self.rows(experiment)) if name not in _CELL]
 
     def quantities(self, experiment: str) -> list[str]:
-        """Return the quantities that the source published for an experiment.
+        """Return the names of the quantities that the source published for an experiment.
 
-        Returns ``iops`` and ``latency`` if the source published none.
+        A quantity is what a value measures, such as ``bandwidth``, ``iops`` or ``latency``. If the source published no
+        value for the experiment, the result is ``["iops", "latency"]``.
+
+        Args:
+            experiment: The name of the experiment.
         """
         values = self.values[self.values["experiment"] == experiment]
         return list(dict.fromkeys(values["quantity"])) or ["iops", "latency"]
 
     def why_not(self, experiment: str, drive: str) -> str:
-        """Return why a drive was not measured in an experiment, for printing.
+        """Return why a drive was not measured in an experiment, as text for people.
+
+        Args:
+            experiment: The name of the experiment.
+            drive: The name of the drive.
 
         Returns:
-            Two lines about the first setting that the drive did not accept: the outcome, such as ``refused``, and the
+            Two lines about the first setting that the drive did not accept: the outcome, such as ``refused:``, and the
             reason. If the drive accepted all settings, the text is ``not measured``.
         """
         return report_tables.refusal_reason(self.tuned(experiment), drive) or "not measured"
@@ -169,22 +200,30 @@ class Study:
     def summary(self, experiment: str, by: Sequence[str] = (), of: str = "bandwidth") -> pd.DataFrame:
         """Return the mean of a quantity in each cell of an experiment, with its interval.
 
+        A cell is one configuration: a drive, its settings and a workload. The mean is over the repetitions of the cell.
+
         Args:
             experiment: The name of the experiment.
-            by: The columns of the factors that distinguish cells in addition to drive, rw and bs_bytes.
-            of: The name of the quantity.
+            by: Columns of factors (fio options and drive settings), such as ``iodepth``. They distinguish cells in
+                addition to the columns drive, rw (kind of workload) and bs_bytes (block size). See `factors`.
+            of: The name of the quantity, such as ``bandwidth``, ``iops`` or ``latency``; see
+                `quantities.find_quantity`.
 
         Returns:
-            One row per cell. The columns are
+            One row per cell that has the quantity. A cell that only writes has no read latency, for example. If the
+            experiment was not measured, the table has columns but no rows. The columns are
 
             - drive, rw, bs_bytes and the columns in ``by``,
-            - executions, mean, low, high, cv, method and confidence, see `statistics.summarise_groups`,
-            - iodepth_reached: the largest queue depth that was reached.
-
-            Means and intervals are in the unit of the quantity.
+            - executions: the number of repetitions,
+            - mean, and low and high, the ends of its confidence interval, in the unit of the quantity,
+            - cv: the coefficient of variation, which is the sample standard deviation over the mean,
+            - method and confidence: method and level of the interval,
+            - iodepth_reached: the largest queue depth that fio reached.
 
         Raises:
-            AnalysisError: A column was not measured, or two cells have the same levels.
+            AnalysisError: A column was not measured, or two cells have the same levels in the columns that distinguish
+                cells.
+            QuantityError: There is no quantity of that name.
         """
         measure = quantities.get_quantity(of)
         rows, keys = self.rows(experiment), list(dict.fromkeys([*_CELL, *by]))
@@ -203,10 +242,15 @@ class Study:
         return table.merge(rows.groupby(keys, dropna=False)["iodepth_reached"].max().reset_index())
 
     def ratios(self, experiment: str) -> pd.DataFrame:
-        """Return the ratios of random to sequential bandwidth in an experiment.
+        """Return the ratios of random to sequential mean bandwidth in an experiment.
 
-        There is a row for each drive, block size and direction (read or write). For the columns, see
-        `statistics.random_to_sequential_ratios`.
+        Args:
+            experiment: The name of the experiment.
+
+        Returns:
+            A row for each drive, block size and operation (``read`` or ``write``) of which both workloads were
+            measured. The columns are drive, bs_bytes, operation, ratio, low, high, gap, method and confidence, see
+            `statistics.random_to_sequential_ratios`. The gap is in MB/s.
         """
         return random_to_sequential_ratios(
             self.rows(experiment), ["drive", "bs_bytes"], BANDWIDTH_COLUMN, **self._how()
@@ -222,12 +266,16 @@ class Study:
 
         Args:
             experiment: The name of the experiment.
-            drive: The drive whose values are returned; None for all drives.
-            rw: The workloads whose values are returned; None for all workloads.
-            of: The name of the quantity.
+            drive: The drive whose values are returned, by its name in this project; None for all drives.
+            rw: The fio workloads whose values are returned, such as ``["randread"]``; None for all workloads.
+            of: The name of the quantity, such as ``bandwidth``, ``iops`` or ``latency``.
 
         Returns:
-            Rows of the attribute ``values``, with the column ``value`` converted to the unit of the quantity.
+            The matching rows of the attribute ``values``, with a new index. The column ``value`` is converted to the
+            unit of the quantity; the column ``unit`` still has the unit of the source.
+
+        Raises:
+            QuantityError: There is no quantity of that name.
         """
         measure = quantities.get_quantity(of)
         wanted = (self.values["experiment"] == experiment) & (self.values["quantity"] == of)
@@ -242,23 +290,37 @@ class Study:
     def comparison(self, experiment: str, by: Sequence[str] = (), of: Sequence[str] = ("bandwidth",)) -> pd.DataFrame:
         """Return the measured means of an experiment's cells beside the published values.
 
+        A cell is one configuration: a drive, its settings and a workload. A cell without a published value has missing
+        values in the columns about published values.
+
         Args:
             experiment: The name of the experiment.
-            by: The columns of the factors that distinguish cells in addition to drive, rw and bs_bytes.
-            of: The names of the quantities.
+            by: Columns of factors (fio options and drive settings), such as ``iodepth``. They distinguish cells in
+                addition to the columns drive, rw (kind of workload) and bs_bytes (block size).
+            of: The names of the quantities, such as ``bandwidth``.
 
         Returns:
-            One row per cell, sorted. The columns about the cell are study (the name of the experiment), drive, rw,
-            bs_bytes, the columns in ``by``, executions, confidence, interval_method, iodepth_reached, and use (the
-            evidence class of the published value). Further columns are about each quantity. With <name> for the
-            quantity's column in the measurements, they are
+            One row per cell, sorted by the columns that distinguish cells. These columns describe the cell:
 
-            - <name>_mean, <name>_low, <name>_high and <name>_cv_percent,
+            - drive, rw, bs_bytes and the columns in ``by``,
+            - study: the name of the experiment,
+            - executions: the number of repetitions,
+            - confidence and interval_method: level and method of the confidence intervals,
+            - iodepth_reached: the largest queue depth that fio reached,
+            - use: the evidence class of the published value; empty if there is none.
+
+            Further columns describe each quantity. <name> is the quantity's column in the measurements, such as
+            ``bandwidth_mb_per_s``:
+
+            - <name>_mean; <name>_low and <name>_high, the ends of its confidence interval,
+            - <name>_cv_percent: the coefficient of variation,
             - published_<name>: the published value in the unit of the mean; the first if there are several,
             - error_<name>_percent: the relative error of the mean; missing if no value or zero was published.
 
         Raises:
-            AnalysisError: A column was not measured, or two cells have the same levels.
+            AnalysisError: A column was not measured, or two cells have the same levels in the columns that distinguish
+                cells.
+            QuantityError: There is no quantity of that name.
         """
         keys = list(dict.fromkeys([*_CELL, *by]))
         # all cells, including cells without a quantity: writes have no latency of reads
@@ -288,16 +350,21 @@ class Study:
     def facts(self) -> dict[str, Any]:
         """Return the numbers that the report prints for every study, for a JSON file.
 
+        A cell is one configuration: a drive, its settings and a workload.
+
         Returns:
             A mapping with these keys:
 
-            - ``experiments``: the names of the drives of each experiment,
+            - ``experiments``: the names of the drives of each experiment, by the experiment's name,
             - ``drives``: the names of all drives,
-            - ``block_sizes``: the labels of all block sizes,
+            - ``block_sizes``: the labels of all block sizes, such as ``4 KiB``, in ascending order,
             - ``left_out``, ``doubts`` and ``steady``: the results of the methods with these names,
-            - ``executions``: the smallest and the largest number of repetitions of a cell, the largest requested and
-              the largest reached I/O depth, and the largest coefficient of variation of a cell's bandwidth,
-            - ``interval``: the confidence level in percent, and the name of the interval method.
+            - ``executions``: a mapping. ``per_cell_smallest`` and ``per_cell_largest`` are the smallest and the largest
+              number of repetitions of a cell. ``iodepth_asked`` is the largest requested I/O depth, and
+              ``iodepth_reached_largest`` the largest depth that fio reached. ``cv_largest_percent`` is the largest
+              coefficient of variation of a cell's bandwidth.
+            - ``interval``: a mapping. ``confidence_percent`` is the confidence level, and ``method`` the name of the
+              interval method in words.
         """
         per_cell = self.executions.groupby(["drive", "cell"], sort=False).size()
         cells = summarise_groups(self.executions, ["drive", "cell"], BANDWIDTH_COLUMN)
@@ -323,21 +390,25 @@ class Study:
         }
 
     def left_out(self) -> list[dict[str, Any]]:
-        """Return each setting that a drive did not accept, without duplicates.
+        """Return the settings that drives did not accept, without duplicates.
 
-        Each entry has the keys drive, setting, wanted (the value), outcome and reason.
+        Returns:
+            An entry for each combination of drive, setting and value. Its keys are drive, setting (such as ``DRA``),
+            wanted (the value to set), outcome (such as ``refused``) and reason (the outcome in words).
         """
         steps = tuning_steps.steps_not_in_effect(self.steps)
         keys = ("drive", "setting", "wanted", "outcome", "reason")
         return [dict(zip(keys, row, strict=True)) for row in dict.fromkeys(map(itemgetter(*keys), steps))]
 
     def steady(self) -> dict[str, int] | None:
-        """Return in how many cells every repetition was in a steady state.
+        """Return the number of cells in which every repetition was in steady state.
+
+        A cell is one configuration: a drive, its settings and a workload. A repetition is in steady state if its rate
+        varied little, see `measuring.steadiness.is_steady`.
 
         Returns:
-            A mapping with two keys. ``of`` is the number of cells for which fio reported enough to tell (see
-            `measuring.steadiness.is_steady`). ``cells`` is the number of these cells that were steady in every
-            repetition. None if ``of`` would be 0.
+            A mapping with two keys. ``of`` is the number of cells for which fio reported enough to decide. ``cells`` is
+            the number of these cells that were steady in every repetition. None if ``of`` would be 0.
         """
         if "steady" not in self.executions:
             return None
@@ -346,14 +417,15 @@ class Study:
         return {"cells": int(cells.sum()), "of": len(cells)} if len(cells) else None
 
     def doubts(self) -> list[dict[str, Any]]:
-        """Return reasons to doubt the means of real drives, such as outliers.
+        """Return reasons to doubt the mean bandwidths of real drives, such as outliers.
 
         There are three reasons: the repetitions of a cell are not in a steady state, have outliers, or are at two
-        levels. Simulated drives are not examined, because their repetitions differ only in their offsets.
+        levels. A cell is one configuration: a drive, its settings and a workload. Simulated drives are not examined,
+        because their repetitions differ only in their offsets.
 
         Returns:
-            An entry for each drive and reason. Its keys are drive, doubt (the reason), cells (the number of the drive's
-            cells with this doubt) and of (the number of all cells of the drive).
+            An entry for each pair of drive and reason that occurs. Its keys are drive, doubt (the reason in words),
+            cells (the number of the drive's cells with this doubt) and of (the number of all cells of the drive).
         """
         real = self.executions[~self.executions["drive_kind"].isin(kinds.SIMULATED_KINDS)]
         found = Counter(
@@ -369,9 +441,10 @@ class Study:
 
 
 def varied_columns(rows: pd.DataFrame) -> list[str]:
-    """Return the columns of the factors that have several levels in a table.
+    """Return the columns of a table's factors that have more than one level.
 
-    If they have several levels, the columns drive, rw and bs_bytes come first.
+    Factors are what an experiment may vary: fio options and drive settings, such as ``iodepth``. The columns drive, rw
+    (kind of workload) and bs_bytes (block size) count as factors, and come first. A missing value counts as a level.
 
     Args:
         rows: One row per repetition, as `quantities.read_executions` returns it.
@@ -384,7 +457,10 @@ def varied_columns(rows: pd.DataFrame) -> list[str]:
 def block_labels(sizes_bytes: pd.Series) -> list[str]:
     """Return the labels of block sizes, such as ``4 KiB``, in ascending order of size.
 
-    Each label is returned once.
+    Each label is returned once. Missing values are ignored.
+
+    Args:
+        sizes_bytes: Block sizes in bytes, in any order.
     """
     return [block_label(int(size)) for size in sorted(set(sizes_bytes.dropna()))]
 

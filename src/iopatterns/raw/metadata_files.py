@@ -1,6 +1,8 @@
 """Metadata files: how each raw file was made, with checksums of both files.
 
-The raw file of a cell's third repetition is ``03.json``; its metadata file is ``03.sidecar.json``.
+A cell is one configuration: a drive, its settings and a workload. A raw file contains the result of one repetition of a
+cell, such as fio's JSON output. The raw file of the third repetition is ``03.json``; its metadata file, in the same
+folder, is ``03.sidecar.json``.
 """
 
 from pathlib import Path
@@ -16,36 +18,44 @@ UNPACKED = ".unpacked.json"
 
 
 class MetadataError(IoPatternsError):
-    """The error raised if a raw file or its metadata file has changed or is not valid.
+    """Error about a raw file or metadata file that is missing, changed or invalid.
 
-    The message names the file and says what the user can do.
+    A raw file contains the result of one repetition, such as fio's JSON output. Its metadata file records how the raw
+    file was made. The message names the faulty file and says what the user can do.
     """
 
 
 def metadata_path(raw: Path) -> Path:
-    """Return the path of a raw file's metadata file.
+    """Return the path of a raw file's metadata file, whether or not the file exists.
 
-    It is ``03.sidecar.json`` for the raw file ``03.json`` in the same folder.
+    A raw file contains the result of one repetition, such as fio's JSON output. Its metadata file is in the same
+    folder. The metadata file of ``03.json`` is ``03.sidecar.json``.
     """
     return raw.with_name(f"{raw.stem}.sidecar.json")
 
 
 def read_metadata(raw: Path) -> MetadataFile:
-    """Return the metadata of a raw file, after checking both files.
+    """Check a raw file and its metadata file, and return the metadata.
+
+    A raw file contains the result of one repetition of a cell, such as fio's JSON output. A cell is one configuration:
+    a drive, its settings and a workload. The metadata file ``03.sidecar.json`` records how the raw file ``03.json`` was
+    made, and has the checksums of both files.
 
     Args:
-        raw: The path of the raw file.
+        raw: The path of the raw file, such as ``data/raw/px05smb040/saif2020/randread-4k-q1-j1-1a2b3c4d/03.json``.
 
     Returns:
         The content of the metadata file.
 
     Raises:
-        MetadataError: One of these is true:
+        MetadataError: The message says what the user can do. One of these is true:
 
-            - the metadata file is missing
-            - the raw file or the metadata file does not match its SHA-256
-            - the metadata are of another cell than the name of the folder says
-            - the metadata are of another repetition than the name of the raw file says
+            - The metadata file is missing, unreadable or not a valid metadata file.
+            - The content of the raw file or of the metadata file does not match its SHA-256.
+            - The metadata describe another cell than the name of the folder does.
+            - The metadata describe another repetition than the name of the raw file does.
+
+        OSError: The raw file cannot be read.
     """
     path = metadata_path(raw)
     comes_again = "unpacked" if (raw.parent.parent.parent / UNPACKED).exists() else "measured"
@@ -84,9 +94,10 @@ def read_metadata(raw: Path) -> MetadataFile:
 
 
 def write_metadata(raw: Path, content: MetadataFile) -> None:
-    """Write the metadata file of a raw file.
+    """Write the metadata file of a raw file, and replace an existing one.
 
-    The SHA-256 of the written text is added to the file as the key ``sha256``, so that later changes are detected.
+    For the raw file ``03.json``, the metadata file is ``03.sidecar.json`` in the same folder. This function adds the
+    key ``sha256`` with the SHA-256 of the metadata file's other lines, so that later changes are detected.
 
     Args:
         raw: The path of the raw file.
@@ -96,9 +107,12 @@ def write_metadata(raw: Path, content: MetadataFile) -> None:
 
 
 def is_measured(metadata: RepetitionMetadata) -> bool:
-    """Return whether the repetition of a raw file was measured.
+    """Return whether a repetition of a cell was measured.
 
-    A repetition is not measured if a drive setting of its cell does not take effect. The raw file then stores the
-    reasons instead of a result.
+    A repetition is not measured if a drive setting of the cell does not take effect, such as a scheduler that the drive
+    does not have. Its raw file then contains the reasons instead of a result.
+
+    Args:
+        metadata: The metadata of the repetition, as `read_metadata` returns them.
     """
     return not steps_not_in_effect(metadata["tuning"])

@@ -1,6 +1,8 @@
-"""The types of metadata files: specifications of cells, records of repetitions.
+"""The types of metadata files, which record how raw files were made.
 
-A raw file stores what fio printed in one repetition of a cell. Its metadata file says how the raw file was made.
+A cell is one configuration: a drive, its settings and a workload. A raw file contains the result of one repetition of a
+cell, such as fio's JSON output. Its metadata file has the specification of the cell (everything that can change what is
+measured), and a record of the repetition.
 
 The types are dictionaries, not classes, because a specification is hashed as the JSON text that it was read from,
 including the keys of other versions of this package. `files.decode_json` checks the types at runtime. The page
@@ -21,12 +23,14 @@ Settings = Mapping[str, int | str]
 
 
 class DriveSpecification(TypedDict):
-    """The drive of a cell: the keys that all kinds of drive have.
+    """The drive of a cell, in the cell's specification: keys of all kinds of drive.
+
+    A cell is one configuration: a drive, its settings and a workload.
 
     Attributes:
-        name: The name of the drive in the configuration.
-        kind: ``twin`` (simulated drive), ``file``, ``block``, or another kind that only archives contain.
-        file_size_bytes: How much of the drive is read and written.
+        name: The name of the drive in the configuration, such as ``px05smb040``.
+        kind: ``twin`` (simulated drive), ``file``, ``block`` (whole disk), or another kind that only archives contain.
+        file_size_bytes: The size of the part of the drive that is read and written.
     """
 
     name: str
@@ -35,12 +39,15 @@ class DriveSpecification(TypedDict):
 
 
 class TwinSpecification(DriveSpecification):
-    """A simulated drive (kind ``twin``).
+    """A simulated drive (kind ``twin``) in a cell's specification.
+
+    The behaviour of a simulated drive is described by a model: a YAML file in data/twins with the drive's parameters.
 
     Attributes:
-        model: The name of the drive's model file.
+        model: The name of the model, such as ``px05smb040``.
         model_digest: The SHA-256 of everything in the model and in `set` that can change what the drive does.
-        set: The changed parameters of the model, by name.
+        set: The values that replace values of the model, by parameter: ``{"flash.read_time": "60 us"}``. Absent if none
+            is replaced.
     """
 
     model: str
@@ -49,11 +56,12 @@ class TwinSpecification(DriveSpecification):
 
 
 class FileSpecification(DriveSpecification):
-    """A file on a mounted disk (kind ``file``).
+    """A file on a mounted disk (kind ``file``) in a cell's specification.
 
     Attributes:
-        path: The path of the file as configured.
-        tune: The names of the disk's settings that a cell may change.
+        path: The path of the file, as configured.
+        tune: The names of the disk's settings that a cell may change, such as ``scheduler``. Absent if no such list is
+            configured.
     """
 
     path: str
@@ -61,11 +69,12 @@ class FileSpecification(DriveSpecification):
 
 
 class Precondition(TypedDict):
-    """How a disk is brought into a known state before it is measured.
+    """How a disk is written before it is measured, to bring it into a known state.
 
     Attributes:
-        mode: ``fill`` (write once, sequentially) or ``steady`` (then also write randomly until the rate is steady).
-        round_ms: The duration of one round of random writes.
+        mode: ``fill`` or ``steady``. ``fill`` writes the measured part of the disk once, sequentially. ``steady`` does
+            so too, and then writes at random, in rounds, until the rate is steady or a limit is reached.
+        round_ms: The duration of a round of random writes, in milliseconds.
     """
 
     mode: str
@@ -73,15 +82,16 @@ class Precondition(TypedDict):
 
 
 class BlockSpecification(DriveSpecification):
-    """A disk, given by its block device (kind ``block``).
+    """A disk, given by its block device (kind ``block``), in a cell's specification.
 
     Attributes:
-        path: The path of the block device as configured.
+        path: The path of the block device as configured, such as ``/dev/disk/by-id/ata-…``.
         serial: The serial number that the disk must report.
-        model: The model that the disk must report, if configured.
-        size: The size that the disk must have, if configured: a number of bytes, or a text with a unit.
-        precondition: How the disk is prepared before it is measured, if requested.
-        tune: The names of the disk's settings that a cell may change.
+        model: The model name that the disk must report. Absent if none is configured.
+        size: The size that the disk must have: a number of bytes, or a text with a unit. Absent if none is configured.
+        precondition: How the disk is written before it is measured. Absent if this is not requested.
+        tune: The names of the disk's settings that a cell may change, such as ``scheduler``. Absent if no such list is
+            configured.
     """
 
     path: str
@@ -93,15 +103,16 @@ class BlockSpecification(DriveSpecification):
 
 
 class CallTrace(TypedDict):
-    """A recording of a program's system calls, and the part of it that a cell replays.
+    """The part of a system call trace that a cell replays.
 
-    The cell replays the requests of one process to some of the files.
+    A system call trace is a recording of the system calls of programs. The cell replays the requests of one process to
+    the files whose paths match a pattern.
 
     Attributes:
         path: Path of the recording.
-        only: Pattern of the paths of these files.
-        process: Number of this process.
-        sha256: SHA-256 of the replayed requests. It does not depend on the other requests in the recording.
+        only: Shell pattern of the paths of the files, such as ``/home/me/*``.
+        process: Number of the process in the recording.
+        sha256: SHA-256 of the replayed requests. Other requests in the recording do not change it.
     """
 
     path: str
@@ -111,21 +122,23 @@ class CallTrace(TypedDict):
 
 
 class Replay(TypedDict):
-    """The phase of a block trace that a cell replays instead of running fio.
+    """The part of a block trace that a cell replays on a simulated drive, without fio.
 
-    A block trace lists requests to a drive with their times. A phase is a named part of it. The user gives the trace,
-    or the run itself records one.
+    A block trace lists requests to a drive with their times. A phase is a named part of a trace. The trace is either
+    given by the user, or recorded by the same run of the workflow.
 
     Attributes:
         trace: Path of the trace.
-        phase: Name of the phase. ``NAME*`` selects all phases whose name begins with NAME.
-        sha256: SHA-256 of a trace that the user gives. Absent if the run records the trace.
-        made_of: SHA-256 of everything that determines a trace that the run records. Absent if the user gives the trace.
-        depth: Number of requests to keep outstanding. If this key is given, the times in the trace are ignored.
+        phase: Name of the phase to replay. ``NAME*`` selects all phases whose names begin with NAME.
+        sha256: SHA-256 of the trace, if the user gives it. Absent if the run records the trace.
+        made_of: SHA-256 of everything that determines the trace, if the run records it. Absent if the user gives the
+            trace.
+        depth: Number of requests to keep outstanding. The times in the trace are then ignored. If this key is absent,
+            the requests are submitted at their times in the trace.
         latencies: Whether to store latencies over time.
         blocks_over_time: Number of equally spaced times at which to count the valid pages of all flash blocks.
-        blocks_every_ms: Interval at which to count the valid pages of all flash blocks. The last of these counts
-            replaces the count at the end of the phase.
+        blocks_every_ms: Interval, in milliseconds, at which to count the valid pages of all flash blocks. The last of
+            these counts replaces the count at the end of the phase.
     """
 
     trace: str
@@ -141,19 +154,22 @@ class Replay(TypedDict):
 class Specification(TypedDict):
     """Everything that can change what is measured in a cell, in canonical units.
 
-    The SHA-256 of this dictionary identifies the cell.
+    A cell is one configuration: a drive, its settings and a workload. The SHA-256 of this dictionary identifies the
+    cell, see `cells.specification_digest`. A repetition is one run of the workload, usually by fio.
 
     Attributes:
         protocol: A number that is raised when the package changes what it asks fio to do.
-        runtime_ms: The duration of a repetition.
-        warmup_ms: How long the workload runs before the first repetition; 0 for none.
+        runtime_ms: The duration of a repetition, in milliseconds.
+        warmup_ms: The time for which the workload runs before the first repetition, in milliseconds; 0 for no warm-up.
         seed: The ``seed`` of config/config.yaml.
-        drive: The drive, as a dictionary of the type for its kind.
-        fio: The fio options of the workload. Sizes are in bytes, durations in µs.
-        iolog: The key ``sha256`` with the checksum of the fio I/O log that the cell replays. Absent without a log.
-        calls: The system calls that the cell replays. Absent without any.
-        replay: The block trace that the cell replays. Absent without a trace.
-        settings: The wanted drive settings by name. Absent without any.
+        drive: The drive, as a `TwinSpecification`, `FileSpecification` or `BlockSpecification`.
+        fio: The fio options of the workload by name: ``{"rw": "randread", "bs": 4096}``. Sizes are in bytes, durations
+            in µs.
+        iolog: The key ``sha256`` with the checksum of the fio I/O log that the cell replays. Absent if the cell replays
+            no log.
+        calls: The part of a system call trace that the cell replays. Absent if the cell replays none.
+        replay: The part of a block trace that the cell replays. Absent if the cell replays none.
+        settings: The drive settings to make before the measurement, by name: ``{"WCE": 1}``. Absent if there are none.
     """
 
     protocol: int
@@ -172,7 +188,7 @@ class Specification(TypedDict):
 
 
 class DriveFacts(TypedDict):
-    """What drives of all kinds report about themselves.
+    """What a drive of any kind reports about itself.
 
     A value that the drive does not report is None.
 
@@ -183,7 +199,7 @@ class DriveFacts(TypedDict):
         size_bytes: The size of the drive.
         rotational: Whether the drive is a hard disk.
         logical_block_bytes: The size of a logical block.
-        scheduler: The I/O scheduler in use.
+        scheduler: The I/O scheduler in use, such as ``mq-deadline``.
     """
 
     model: str | None
@@ -196,7 +212,7 @@ class DriveFacts(TypedDict):
 
 
 class DiskFacts(DriveFacts):
-    """What the kernel reports about a disk.
+    """What the kernel reports about a real disk.
 
     Attributes:
         device: The kernel's name of the disk, such as ``sda``. None if it is unknown.
@@ -206,14 +222,14 @@ class DiskFacts(DriveFacts):
 
 
 class OpenedTarget(TypedDict):
-    """The disk or file that was opened for a measurement.
+    """The disk or file that was opened for a measurement of a real drive.
 
     Attributes:
         path: The path with symbolic links resolved.
-        size_bytes: The size; None if unknown.
+        size_bytes: The size; None if it is unknown.
         number: The device number of a disk, such as ``8:16``. Absent for a file.
-        file_system_number: The device number of a file's file system. Absent for a disk.
-        inode: The inode of a file. Absent for a disk.
+        file_system_number: The device number of the file system that contains the file. Absent for a disk.
+        inode: The inode number of a file. Absent for a disk.
     """
 
     path: str
@@ -224,18 +240,19 @@ class OpenedTarget(TypedDict):
 
 
 class PreconditioningRecord(TypedDict):
-    """How a disk was preconditioned: filled, and then possibly written in rounds.
+    """How a disk was preconditioned: written before it was measured.
 
-    Only the mode ``steady`` has rounds of random writes and the keys about them. The disk is steady if the IOPS of its
-    last five rounds vary little.
+    In the mode ``fill``, the disk was written once, sequentially. In the mode ``steady``, rounds of random writes
+    followed, until the IOPS of the last five rounds varied little or a limit was reached. Only this mode has the keys
+    from ``round_ms`` on.
 
     Attributes:
         mode: ``fill`` or ``steady``.
         size_bytes: The size of the part that was written, from the start of the disk.
-        round_ms: The duration of a round.
-        rounds: The IOPS of each round.
+        round_ms: The duration of a round, in milliseconds.
+        rounds: The IOPS of each round, in order.
         steady: Whether the last five rounds met SNIA's limits for steady state.
-        excursion: The range of the last five rounds, divided by their mean.
+        excursion: The range of the last five rounds (largest minus smallest IOPS), divided by their mean.
         rise: The rise of the best linear fit through the last five rounds, divided by their mean.
     """
 
@@ -249,20 +266,22 @@ class PreconditioningRecord(TypedDict):
 
 
 class DriveIdentity(DriveFacts):
-    """The drive in a metadata file. Some keys exist only for some kinds of drive.
+    """The measured drive in a metadata file: its name, kind and properties.
+
+    Some keys exist only for some kinds of drive. Real drives are those of the kinds ``file`` and ``block``.
 
     Attributes:
-        name: The name of the drive in the configuration.
-        kind: ``twin`` (simulated drive), ``file`` or ``block``.
-        file_size_bytes: How much of the drive is read and written.
-        twin: Simulated drives: the name of the model file.
-        set: Simulated drives: the changed parameters of the model, if any.
-        model_digest: Simulated drives: the SHA-256 of everything in model and parameters that can change what the drive
-            does.
+        name: The name of the drive in the configuration, such as ``px05smb040``.
+        kind: ``twin`` (simulated drive), ``file`` or ``block`` (whole disk).
+        file_size_bytes: The size of the part of the drive that is read and written.
+        twin: Simulated drives: the name of the model, which is the file with the drive's parameters.
+        set: Simulated drives: the values that replace values of the model, by parameter. Absent if none is replaced.
+        model_digest: Simulated drives: the SHA-256 of everything in the model and in `set` that can change what the
+            drive does.
         device: Real drives: the kernel's name of the disk, such as ``sda``; None if it is unknown.
         path: Real drives: the path as configured.
-        opened: Real drives: the file or disk that was opened. None if none was.
-        file_system: Kind ``file``: the type of the file system, such as ``ext4``.
+        opened: Real drives: the file or disk that was opened; None if none was opened.
+        file_system: Kind ``file``: the type of the file system, such as ``ext4``; None if it is unknown.
         preconditioned: Kind ``block``: how the disk was preconditioned; None if it was not.
     """
 
@@ -288,18 +307,18 @@ class Health(_NoHealth, total=False):
     """The health of a real drive, as smartctl or nvme reports it.
 
     A value that the drive does not report is None. If nothing can be read, the only key is ``not available``, with the
-    reason.
+    reason as text.
 
     Attributes:
         program: The program that read the health, ``smartctl`` or ``nvme``.
-        temperature_c: The temperature.
-        warning_c: The temperature from which the drive warns.
-        critical_c: The temperature from which the drive reports a critical state.
-        passed: The drive's own SMART assessment.
-        critical_warning: NVMe's critical-warning bits.
+        temperature_c: The temperature, in °C.
+        warning_c: The temperature from which the drive warns, in °C.
+        critical_c: The temperature from which the drive reports a critical state, in °C.
+        passed: Whether the drive passes its own SMART assessment.
+        critical_warning: NVMe's critical-warning bits; 0 means no warning.
         media_errors: The number of media errors so far.
-        overheated: The sum of several NVMe counters: the minutes in which the drive was too hot, and how often it was
-            slowed down to cool. The sum rises if the drive overheats.
+        overheated: The sum of several NVMe counters: the minutes in which the drive was too hot, and the number of
+            times that the drive was slowed down to cool. The sum rises if the drive overheats.
         firmware: The firmware version.
     """
 
@@ -318,8 +337,9 @@ class WriteCache(TypedDict):
     """The state of a disk's write cache, according to the disk and to the kernel.
 
     Attributes:
-        drive: 1 if the disk reports that its cache is on, 0 if off, None if unknown.
-        kernel: ``write back`` (the kernel sends flushes) or ``write through`` (it sends none); None if unknown.
+        drive: 1 if the disk reports that its write cache is on, 0 if off, None if unknown.
+        kernel: ``write back`` if the kernel sends flushes to the disk, ``write through`` if it sends none, None if
+            unknown.
     """
 
     drive: int | None
@@ -328,6 +348,8 @@ class WriteCache(TypedDict):
 
 class MachineFacts(TypedDict):
     """The properties of a machine that stay constant during a run.
+
+    A value that is unknown is None.
 
     Attributes:
         kernel: System, release and architecture, such as ``Linux 6.1.0 x86_64``.
@@ -346,9 +368,9 @@ class LoadSnapshot(TypedDict):
     """The load of a machine at one time.
 
     Attributes:
-        memory_available_bytes: The available memory.
-        load_average: The load averages over 1, 5 and 15 minutes.
-        cpu_governor: The frequency governor of the first CPU; None if it has none.
+        memory_available_bytes: The available memory; None if unknown.
+        load_average: The kernel's load averages over 1, 5 and 15 minutes, in processes.
+        cpu_governor: The frequency governor of the first CPU, such as ``performance``; None if it has none.
     """
 
     memory_available_bytes: int | None
@@ -362,14 +384,17 @@ class LoadSnapshot(TypedDict):
 class CellMetadata(TypedDict):
     """The metadata that all repetitions of a cell share if they are measured together.
 
+    A cell is one configuration: a drive, its settings and a workload. A repetition is one run of the workload, usually
+    by fio.
+
     Attributes:
-        specification: Everything that can change what is measured.
+        specification: Everything that can change what is measured in the cell.
         drive: The drive's name, kind and properties.
-        tuning: The result of setting each drive setting of the cell.
-        host: The name of the host that measured the cell. Files of earlier versions lack it.
-        fio_version: The output of ``fio --version``. Absent if a setting did not take effect, because the cell is not
-            measured then.
-        simulator: Simulated drives: the SHA-256 of the simulator's sources. Files of earlier versions lack it.
+        tuning: The outcome of each drive setting that the cell requires, in the order in which they were set.
+        host: The name of the host that measured the cell. Files of earlier versions lack this key.
+        fio_version: The output of ``fio --version``, such as ``fio-3.33``. Absent if a setting did not take effect,
+            because the cell is then not measured.
+        simulator: Simulated drives: the SHA-256 of the simulator's sources. Files of earlier versions lack this key.
     """
 
     specification: Specification
@@ -381,27 +406,30 @@ class CellMetadata(TypedDict):
 
 
 class RepetitionMetadata(CellMetadata):
-    """The metadata of one repetition of a cell.
+    """The metadata of one repetition: one run of a cell's workload.
 
-    If a setting did not take effect, the repetition was not measured. It then has only the keys of `CellMetadata` and
-    `execution`.
+    A cell is one configuration: a drive, its settings and a workload.
+
+    If a drive setting of the cell did not take effect, the repetition was not measured. The only keys are then those of
+    `CellMetadata` and `execution`.
 
     Attributes:
         execution: The number of the repetition, from 1.
-        randseed: fio's seed.
-        command: The command line.
+        randseed: The value of fio's option ``randseed``, see `cells.randseed`.
+        command: The words of the command line.
         machine: The constant properties of the machine.
-        before: The load of the machine before the start.
+        before: The load of the machine just before the start.
         started: The time of the start (UTC, ISO 8601).
         ended: The time of the end (UTC, ISO 8601).
-        wall_s: The wall-clock duration.
-        counters: Simulated drives: the drive's counters at the end, by name.
-        health: Real drives: the health ``before`` the first repetition of the cell and ``after`` this repetition.
+        wall_s: The wall-clock duration in seconds.
+        counters: Simulated drives: the final values of the drive's counters by name, such as ``write_bytes``.
+        health: Real drives: the drive's health. The key ``before`` has the health before the first repetition of the
+            cell, and the key ``after`` the health after this repetition.
         write_cache: Real drives: the state of the write cache.
-        held_up: Real drives: what disturbed earlier attempts at this repetition, a sentence for each.
-        others_bytes: Real drives: how many bytes other programs read or wrote on the disk during the repetition; None
-            if unknown.
-        doubts: Real drives: what makes the result doubtful, such as "a busy machine".
+        held_up: Real drives: the reasons why earlier attempts at this repetition were discarded, a sentence for each.
+        others_bytes: Real drives: the number of bytes that other programs read or wrote on the disk during the
+            repetition; None if unknown.
+        doubts: Real drives: the reasons to doubt the result, such as "a busy machine".
     """
 
     execution: int
@@ -423,10 +451,12 @@ class RepetitionMetadata(CellMetadata):
 
 
 class RawFile(TypedDict):
-    """The checksum and size of the raw file that a metadata file describes.
+    """The checksum and size of a raw file, which a metadata file describes.
+
+    A raw file contains the result of one repetition, such as fio's JSON output.
 
     Attributes:
-        sha256: The SHA-256 of the raw file.
+        sha256: The SHA-256 of the raw file, in hexadecimal.
         size_bytes: The size of the raw file.
     """
 
@@ -435,12 +465,14 @@ class RawFile(TypedDict):
 
 
 class MetadataFile(RepetitionMetadata):
-    """The content of a metadata file: the metadata of a repetition, and two checksums.
+    """The content of a metadata file, which records how a raw file was made.
+
+    It consists of the metadata of a repetition and the checksums of both files.
 
     Attributes:
         raw: The checksum and size of the raw file.
         sha256: The SHA-256 of all lines of the metadata file except the line with this key.
-            `metadata_files.write_metadata` adds it.
+            `metadata_files.write_metadata` adds this key.
     """
 
     raw: RawFile

@@ -1,9 +1,9 @@
 """Simulated drives ("twins") that unmodified programs use in virtual time.
 
-The program sees the simulated drive as a block device. The clocks that it reads show the time of the simulation. A
-model is a YAML file with the parameters of a drive.
+A program sees the simulated drive as a block device. The clocks that the program reads show the time of the simulation.
+A model is a YAML file with the parameters of a drive.
 
-- ``list_models()`` returns the names of the available models.
+- ``list_models()`` returns the names of the available models, such as ``px05smb040``.
 - ``load_model(name)`` reads a model file.
 - ``run_on_twin(model, command)`` runs a program on a simulated drive.
 - ``replay_trace(model, trace)`` replays a block trace (a list of requests to a drive) without fio.

@@ -1,4 +1,4 @@
-"""Entry point of the command `twin`."""
+"""Entry point of the command `twin`, which runs programs on simulated drives."""
 
 import sys
 
@@ -8,8 +8,8 @@ from iopatterns.base import isolation
 def main() -> None:
     """Run the command `twin` with the arguments of this process, and exit.
 
-    The exit status is 0 on success, 2 for wrong usage or an invalid model, and 1 for other failures. `twin run` and
-    `twin linux` exit with the status of the program that they run.
+    `twin` runs programs on simulated drives. The exit status is 0 on success, 2 for wrong usage or an invalid model,
+    and 1 for other failures. `twin run` and `twin linux` exit with the status of the program that they run.
     """
     isolation.ignore_user_modules()
     if len(sys.argv) > 1 and sys.argv[1] == "run":

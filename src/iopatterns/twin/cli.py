@@ -1,4 +1,4 @@
-"""Command line `twin`.
+"""Command line `twin`, which runs programs on simulated drives.
 
 Each command is a module of `iopatterns.twin.commands`, which is imported when the command is used.
 """
@@ -21,7 +21,8 @@ _COMMANDS = ("describe", "fit", "linux", "list", "power-cycle", "replay", "reset
 def twin_command() -> None:
     """Run programs on simulated drives ("twins") in virtual time.
 
-    fio, sdparm and sg3-utils run unmodified on a simulated drive.
+    fio, sdparm and sg3-utils run unmodified on a simulated drive. A model is a file with the parameters of a drive;
+    `twin list` prints the names of the models.
     """
 
 
@@ -32,6 +33,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     `twin linux` exit with the status of the program that they run.
 
     Args:
-        arguments: Words after `twin`; None for the arguments of this process.
+        arguments: Words after `twin`, such as ``["describe", "px05smb040"]``; None for the arguments of this process.
     """
     command_line.run_program(twin_command, "twin", arguments)

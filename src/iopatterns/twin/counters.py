@@ -24,7 +24,13 @@ _RECORDS_PER_CHUNK = 1_000_000
 
 
 def check_table_path(path: Path | str) -> None:
-    """Raise TwinError unless the path ends in .parquet or .csv."""
+    """Check that the path of a table ends in .parquet or .csv.
+
+    The file itself is neither read nor created.
+
+    Raises:
+        TwinError: The path has another ending.
+    """
     if Path(path).suffix not in {".parquet", ".csv"}:
         raise TwinError(f"{path}: the name of this file must end in .parquet or .csv")
 
@@ -32,14 +38,13 @@ def check_table_path(path: Path | str) -> None:
 def table_writer(path: Path, schema: "pyarrow.Schema") -> AbstractContextManager[Any]:
     """Return a context manager that writes Arrow tables to a Parquet or CSV file.
 
-    The ending of the path selects the format.
+    The ending of the path selects the format. On entry, the context manager returns a `pyarrow.parquet.ParquetWriter`
+    or a `pyarrow.csv.CSVWriter`. Both have the method ``write_table``, which appends a table. The file is complete when
+    the context ends.
 
     Args:
-        path: The file, such as the temporary file of an `ownership.OutputFile`. It is overwritten.
+        path: The file, which is overwritten; for example, the temporary file of an `ownership.OutputFile`.
         schema: Schema of all tables that are written.
-
-    Returns:
-        A `pyarrow.parquet.ParquetWriter` or `pyarrow.csv.CSVWriter`, both with the method ``write_table``.
 
     Raises:
         TwinError: The path ends neither in .parquet nor in .csv.
@@ -54,10 +59,11 @@ def table_writer(path: Path, schema: "pyarrow.Schema") -> AbstractContextManager
 
 
 def counter_variables(path: str, interval: str | None, interval_bytes: str | None) -> dict[str, str]:
-    """Return the environment variables that say when to record the counters.
+    """Return the environment variables that say when to record a drive's counters.
 
-    The preload library, which connects a program to its simulated drive, reads these variables. The library records all
-    counters in two cases: when ``interval`` has passed, and when ``interval_bytes`` have been written.
+    Counters are statistics of a simulated drive, such as the bytes written. The preload library, which connects a
+    program to its simulated drive, reads these variables. It records all counters whenever ``interval`` has passed, and
+    whenever ``interval_bytes`` have been written.
 
     Args:
         path: File for the table of counters. Only its ending is checked here.
@@ -65,10 +71,11 @@ def counter_variables(path: str, interval: str | None, interval_bytes: str | Non
         interval_bytes: Written bytes between two records, such as ``64 MiB``; None to record by time only.
 
     Returns:
-        TWIN_COUNTERS_INTERVAL_NS and TWIN_COUNTERS_INTERVAL_BYTES with their values as text.
+        TWIN_COUNTERS_INTERVAL_NS (nanoseconds) and TWIN_COUNTERS_INTERVAL_BYTES (bytes; 0 to record by time only), with
+        their values as text.
 
     Raises:
-        TwinError: The path ends neither in .parquet nor in .csv, or an interval has no valid number and unit.
+        TwinError: The path ends neither in .parquet nor in .csv, or an interval is not a valid number with a unit.
     """
     check_table_path(path)
     try:
@@ -80,21 +87,22 @@ def counter_variables(path: str, interval: str | None, interval_bytes: str | Non
 
 
 def convert_counters(binary: Path, path: Path) -> None:
-    """Convert the recorded counters of a simulated drive to Parquet or CSV.
+    """Convert the recorded counters of a simulated drive to a Parquet or CSV file.
 
-    The columns of the table:
+    Counters are statistics of the drive, such as the bytes written. The table has a row for each recorded value. Its
+    columns:
 
     - ``time_ns`` (int64): simulated time.
     - ``series``: name of the recorded quantity, see below.
-    - ``index``: number of the flash block for ``erase_count`` and ``valid_ratio``; 0 for all other series.
+    - ``index`` (uint32): number of the flash block for ``erase_count`` and ``valid_ratio``; 0 for all other series.
     - ``value`` (float64): the recorded value.
 
     The values of ``series``:
 
     - ``queue_depth``: outstanding requests, recorded at each issue and completion of a request.
     - ``erase_count``: number of times that a flash block has been erased.
-    - ``valid_ratio``: share of a flash block that holds current data.
-    - Any other name: the counter of this name.
+    - ``valid_ratio``: share of a flash block that holds current data, from 0 to 1.
+    - Any other name, such as ``write_bytes``: the counter of this name.
 
     Args:
         binary: File that the simulated drive has written.
@@ -102,6 +110,7 @@ def convert_counters(binary: Path, path: Path) -> None:
 
     Raises:
         TwinError: The path of the table has another ending.
+        OSError: A file cannot be read or written.
     """
     import pyarrow as pa
 

@@ -6,7 +6,8 @@ from iopatterns.base.errors import IoPatternsError
 class TwinError(IoPatternsError):
     """Error in a model, a trace or a command for a simulated drive.
 
-    The message names the faulty file and its key or line, where there is one, and the valid values.
+    A model is a file with the parameters of a drive. A trace is a file with requests to a drive. The message names the
+    faulty file, its key or line where there is one, and the valid values.
 
     Attributes:
         exit_status: Exit status of the command `twin` for this error.

@@ -2,7 +2,8 @@
 
 The check covers the command line, the job files and the logs that fio is to replay. It is made before fio starts,
 because fio creates and deletes files before its first job begins. The preload library, which redirects fio's system
-calls, also refuses other files. But only this check can name the job and the option in its message.
+calls to the simulated drive, also refuses other files. But only this check can name the job and the option in its
+message.
 
 `twin run` must start fast, so this module imports only what each run needs.
 """
@@ -91,12 +92,13 @@ def _error(message: str) -> "TwinError":
 
 
 class JobSection:
-    """Section of a job file, or the options of one job on the command line.
+    """Section of a fio job file, or the options of one job on fio's command line.
 
     Attributes:
         name: Name of the job; None if the options are for all following jobs (``[global]``).
-        place: Where the section was given: path of a job file, or ``the command line``.
-        options: Names and values of the options, in their order.
+        place: Where the section was given: path of the job file, or ``the command line``.
+        options: Name and value of each option, in order: ``[("rw", "randread"), ("bs", "4k")]``. The value is empty if
+            the option has none.
     """
 
     def __init__(self, name: str | None, place: str) -> None:
@@ -111,15 +113,17 @@ class FioCommandLine:
     Attributes:
         sections: The sections in the order in which they were given. The first section is not a job: it has the options
             of the command line before the first ``--name``.
-        options: Names of all given options, on the command line and in job files.
+        options: Names of all given options, on the command line and in job files, without dashes.
         runs_jobs: Whether fio will run jobs; False for options such as ``--version``.
     """
 
     def __init__(self, words: "Sequence[str]", environment: "Mapping[str, str]") -> None:
-        """Parse the command line and read its job files.
+        """Parse the command line of fio, and read its job files.
+
+        Job files are not read if fio will run no job, as with ``--version``.
 
         Args:
-            words: The arguments of fio, without the program's name.
+            words: The arguments of fio, without the program's name: ``["--name=a", "--rw=read"]``.
             environment: Environment in which fio will run. Its variables replace ``${NAME}`` in job files.
 
         Raises:
@@ -157,13 +161,14 @@ class FioCommandLine:
         return files
 
     def check(self, drive: str, *, keep_data: bool) -> None:
-        """Raise TwinError if a job cannot run on the simulated drive.
+        """Raise TwinError if a job of fio cannot run on the simulated drive.
 
-        Such a job accesses a file other than the drive, or has an option that a simulated drive does not support.
+        Such a job accesses a file other than the drive, or has an option that a simulated drive does not support. The
+        logs that fio is to replay are checked too. Nothing is checked if fio will run no job.
 
         Args:
-            drive: Path of the simulated drive.
-            keep_data: Whether the drive keeps written data. fio can verify only kept data.
+            drive: Path of the simulated drive, such as ``/dev/twin-px05smb040``.
+            keep_data: Whether the drive keeps written data. Without kept data, fio's option ``verify`` is an error.
         """
         if not self.runs_jobs:
             return

@@ -1,8 +1,8 @@
 """Fit the parameters of a simulated drive to measured points.
 
-A point is a workload and the rate or latency that was measured for it. A fit changes parameters of the model until the
-simulated workloads give the measured values as nearly as possible. Points that are held out do not take part in the
-fit; they show how well the fitted model predicts.
+A point is a workload and the rate or latency that was measured for it. A fit changes parameters of the model, which
+describes the drive, until the simulated workloads give the measured values as nearly as possible. Points that are held
+out do not take part in the fit; they show how well the fitted model predicts.
 """
 
 import csv
@@ -51,7 +51,7 @@ _OUTSTANDING_TOLERANCE = 1.1
 
 
 class NoFitError(TwinError):
-    """Error of a fit whose simulated values are still too far from the measured values.
+    """Error of a fit whose simulated values are too far from the measured values.
 
     Attributes:
         report: The fitted parameters and the error of each point as text, see `fit_report`.
@@ -67,17 +67,17 @@ class NoFitError(TwinError):
 
 @dataclass(frozen=True)
 class MeasuredPoint:
-    """Workload and the rate or latency that was measured for it.
+    """Workload, and the rate or latency that was measured for it.
 
     Attributes:
         id: Name of the point.
         rw: Kind of workload as in fio: read, randread, write, randwrite or randrw.
-        bs_bytes: Size of each request.
-        value: The measured rate, or mean time per request.
+        bs_bytes: Size of each request; a multiple of 512.
+        value: The measured rate, or mean time per request; above 0.
         unit: Unit of the value: MB/s, MiB/s or IOPS for a rate, us for a time.
         numjobs: Number of concurrent jobs.
         iodepth: Number of requests that each job keeps outstanding.
-        rwmixread: Percentage of reads in a mixed workload (randrw).
+        rwmixread: Percentage of reads in a mixed workload (randrw), from 0 to 100. It has no effect on other workloads.
         direction: ``read`` or ``write`` if the value counts only the reads or only the writes of a mixed workload;
             otherwise empty.
         predicted: Whether the point is held out: the fit ignores it, and its error is reported separately.
@@ -103,21 +103,23 @@ class MeasuredPoint:
     def counted_share(self) -> float:
         """Share of the workload's requests that the measured value counts, from 0 to 1.
 
-        It is below 1 only if the value counts one direction of a mixed workload.
+        The share is 1 unless the value counts only the reads or only the writes of a mixed workload.
         """
         return {"read": self.read_share, "write": 1 - self.read_share}.get(self.direction, 1.0)
 
 
 @dataclass(frozen=True)
 class PointRun:
-    """Conditions under which the workloads of the points are simulated.
+    """Conditions under which a fit simulates the workloads of the points.
+
+    A point is a workload and the rate or latency that was measured for it.
 
     Attributes:
         ramp_time_s: Simulated time that passes before the measurement begins, as with fio's ramp_time.
         runtime_s: Simulated time of the measurement.
-        settings: Values of parameters by ``group.name``, as in a model file. They replace values of the model during
-            the fit, and are not part of the fitted model. For example, if the points were measured on a part of the
-            drive, capacity.size is the size of that part.
+        settings: Values that replace values of the model during the fit, by parameter and as in a model file:
+            ``{"capacity.size": "4 GiB"}`` if the points were measured on that part of the drive. The fitted model does
+            not contain these values.
     """
 
     ramp_time_s: float = 0.0
@@ -130,15 +132,18 @@ _DEFAULT_RUN = PointRun()
 
 @dataclass(frozen=True)
 class FitResult:
-    """Fitted model, and the simulated value for each point.
+    """Fitted model of a drive, and the simulated value for each point.
+
+    A point is a workload and the rate or latency that was measured for it. A held-out point takes no part in the fit.
 
     Attributes:
         model: The model with the fitted parameters.
-        moved: Values of the fitted parameters by ``group.name``.
+        moved: Values of the fitted parameters by ``group.name``, in the units of `models.Model.values`.
         points: The points, including held-out points.
-        values: The simulated value for each point, in the unit of the point.
-        at_bounds: The bound in words, by ``group.name``, for each parameter whose fitted value is at a bound of the
-            search. The best value of such a parameter may be beyond the bound.
+        values: The simulated value for each point, in the order of ``points`` and in the unit of the point.
+        at_bounds: The fitted parameters that ended at a bound of the search. The value says which bound, such as ``ten
+            times its initial value``; the key is ``group.name``. The best value of such a parameter may be beyond the
+            bound.
         run: The conditions under which the workloads of the points were simulated.
     """
 
@@ -150,14 +155,14 @@ class FitResult:
     run: PointRun = _DEFAULT_RUN
 
     def compared(self, *, predicted: bool) -> list[tuple[MeasuredPoint, float, float]]:
-        """Compare the measured and the simulated values of the points.
+        """Return the measured and the simulated values of the points, with their errors.
 
         Args:
-            predicted: True for the held-out points, False for the fitted points.
+            predicted: True for the held-out points, which took no part in the fit. False for the fitted points.
 
         Returns:
-            For each point: the point, the simulated value in the unit of the point, and the relative error. An error of
-                0.05 means that the simulated value is 5 % above the measured value.
+            A tuple for each point, in the order of ``points``: the point, the simulated value in the unit of the point,
+            and the relative error. An error of 0.05 means that the simulated value is 5 % above the measured value.
         """
         return [
             (point, value, value / point.value - 1)
@@ -168,11 +173,11 @@ class FitResult:
     def mean_absolute_error(self, *, predicted: bool) -> float:
         """Return the mean of the absolute relative errors of the points.
 
-        A result of 0.05 means that the simulated values are off by 5 % on average. The result is NaN if there are no
-        points.
+        A result of 0.05 means that the simulated values are 5 % above or below the measured values on average. The
+        result is NaN if there are no points.
 
         Args:
-            predicted: True for the held-out points, False for the fitted points.
+            predicted: True for the held-out points, which took no part in the fit. False for the fitted points.
         """
         errors = [error for _, _, error in self.compared(predicted=predicted)]
         return float(np.mean(np.abs(errors))) if errors else math.nan
@@ -181,12 +186,14 @@ class FitResult:
 def simulate_point(model: models.Model, point: MeasuredPoint, seed: int = 1, run: PointRun = _DEFAULT_RUN) -> float:
     """Simulate the workload of a point; return its rate or mean time per request.
 
-    The simulation has a fixed number of requests. The first requests are not counted; their number is the measured rate
-    times the ramp time. The number of counted requests is the measured rate times the runtime, but at least a thousand.
+    The number of simulated requests follows from the measured value. Requests of the ramp time come first and are not
+    counted; their number is the measured rate times the ramp time. The number of counted requests is the measured rate
+    times the runtime, but at least a thousand.
 
     Args:
         model: The model of the drive.
-        point: The point. Its measured value only determines the number of requests.
+        point: The point: a workload and the rate or latency that was measured for it. The measured value only
+            determines the number of requests.
         seed: Seed of the offsets and operations, and of the drive's random numbers.
         run: Ramp time and runtime. The attribute ``settings`` is ignored: the caller applies the settings to the model.
 
@@ -250,18 +257,24 @@ def fit_model(
     """Fit parameters of a model to the points that are not held out.
 
     The error of a point is the logarithm of the ratio of the simulated value to the measured value. The fit minimizes
-    the sum of the squared errors with scipy.optimize.least_squares. The bounds of a parameter are a tenth of its
-    initial value and ten times that value, within its valid range. The same arguments always give the same result.
+    the sum of the squared errors with scipy.optimize.least_squares. Each parameter is searched between a tenth of its
+    initial value and ten times that value, within its valid range. Fitted values are rounded to four significant digits
+    and to whole units. The same arguments always give the same result.
 
     Args:
         model: The model, with the values at which the search begins.
-        points: The measured points, including held-out points.
-        move: Names of the numeric parameters to fit, as ``group.name``.
+        points: The measured points, including held-out points. A point is a workload and the rate or latency that was
+            measured for it.
+        move: Names of the numeric parameters to fit, as ``group.name``: ``["controller.read_command_time"]``.
         run: The conditions under which the workloads of the points are simulated.
 
+    Returns:
+        The fitted model, and the simulated value for each point, held-out points included. The caller decides whether
+        the errors are small enough.
+
     Raises:
-        TwinError: A parameter does not exist or its initial value is not a number above 0, or the points that are not
-            held out are fewer than the parameters.
+        TwinError: A parameter does not exist or its initial value is not a number above 0, a setting of ``run`` is not
+            valid, or the points that are not held out are fewer than the parameters.
     """
     measured = model.with_values(run.settings, "--set")
     start, lower, upper = _bounds(model, move)
@@ -363,7 +376,8 @@ def _with_rounded(model: models.Model, move: Sequence[str], logarithms: np.ndarr
 def read_points(path: Path) -> list[MeasuredPoint]:
     """Read measured points from a CSV table or from fio's JSON output.
 
-    A table (``.csv``) has the columns id, rw, bs, value and unit, as in `MeasuredPoint`. Optional columns:
+    A point is a workload and the rate or latency that was measured for it. A table (``.csv``) has the columns id, rw,
+    bs (such as ``4k``), value and unit, see `MeasuredPoint`. Optional columns:
 
     - numjobs, iodepth and rwmixread.
     - conditions: numjobs, iodepth and rwmixread as one text, such as ``numjobs=16; iodepth=4``.
@@ -372,6 +386,9 @@ def read_points(path: Path) -> list[MeasuredPoint]:
 
     A file without the ending ``.csv`` is read as fio's output. Each section of the job file gives up to two points: one
     for its reads and one for its writes. The value of a point is the total IOPS of all jobs of the section.
+
+    Returns:
+        The points in the order of the file. A table may have none; fio's output without points is an error.
 
     Raises:
         TwinError: The file cannot be read, or a point cannot be simulated. The message names the file, and the line of
@@ -592,18 +609,23 @@ def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[
 def published_points(root: Path, recipe: Mapping[str, Any]) -> list[MeasuredPoint]:
     """Return the points of a fit that a model file records.
 
-    The section ``fit`` of the model file records the fit. These keys of the section determine the points:
+    A point is a workload and the rate or latency that was measured for it. The section ``fit`` of a model file records
+    how the model was fitted. These keys of the section determine the points:
 
-    - ``points``: path of a CSV table of published values.
-    - ``fitted``: ids of the rows that become fitted points.
-    - ``predicted``: ids of the rows that become held-out points.
+    - ``points``: path of a CSV table of published values, such as ``data/published/saif2020/values.csv``.
+    - ``fitted``: a mapping whose keys are the ids of the rows that become fitted points.
+    - ``predicted``: a mapping whose keys are the ids of the rows that become held-out points. It may be missing.
 
     Args:
         root: Folder to which the path of the table is relative.
         recipe: The section ``fit``.
 
+    Returns:
+        The fitted points, then the held-out points.
+
     Raises:
         TwinError: The table has no row with one of the ids, or a point cannot be simulated.
+        OSError: The table cannot be read.
     """
     path = root / recipe["points"]
     with path.open(encoding="utf-8", newline="") as file:
@@ -621,8 +643,8 @@ def published_points(root: Path, recipe: Mapping[str, Any]) -> list[MeasuredPoin
 def fit_report(fitted: FitResult) -> str:
     """Return the result of a fit as text of several lines.
 
-    The text lists the fitted parameters, then the fitted points, then the held-out points. The line of a point has the
-    measured value, the simulated value and the relative error.
+    The text lists the fitted parameters, then the fitted points, then the held-out points. The line of a point has its
+    name, the measured value, the unit, the simulated value and the relative error in percent.
     """
     lines = ["Fitted parameters:"]
     for name, moved in fitted.moved.items():
@@ -645,7 +667,8 @@ def recorded_run(recipe: Mapping[str, Any]) -> PointRun:
     """Return the conditions under which a recorded fit simulated its points.
 
     Args:
-        recipe: Section ``fit`` of a model file, which records the fit. Missing keys have the defaults of `PointRun`.
+        recipe: Section ``fit`` of a model file, which records the fit. The keys ``ramp_time_s``, ``runtime_s`` and
+            ``set`` become the attributes of the result. A missing key has the default value of `PointRun`.
     """
     return PointRun(recipe.get("ramp_time_s", 0.0), recipe.get("runtime_s", _RUNTIME_S), recipe.get("set", {}))
 
@@ -653,16 +676,20 @@ def recorded_run(recipe: Mapping[str, Any]) -> PointRun:
 def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
     """Return the section ``fit``, with which a model file records a fit.
 
-    The section has:
-
-    - the source of the points,
-    - the names of the fitted parameters, and the bounds at which fitted parameters ended,
-    - the measured value, the simulated value and the error of each point,
-    - the conditions of the simulation that differ from the defaults of `PointRun`.
-
     Args:
         fitted: The result of the fit.
         points_source: Where the points come from, such as the path of a table.
+
+    Returns:
+        A mapping with these keys. ``set``, ``ramp_time_s``, ``runtime_s``, ``predicted`` and ``at_bounds`` are left out
+        if they have their default values or are empty.
+
+        - ``points``: the source of the points.
+        - ``set``, ``ramp_time_s`` and ``runtime_s``: the conditions of the simulation, see `PointRun`.
+        - ``moved``: the names of the fitted parameters.
+        - ``fitted`` and ``predicted``: for each fitted and each held-out point, a text with the measured value, the
+          simulated value and the error.
+        - ``at_bounds``: the bounds at which fitted parameters ended, see `FitResult`.
     """
 
     def rows(predicted: bool) -> dict[str, str]:
@@ -697,8 +724,10 @@ def fit_from_files(
 ) -> str:
     """Fit a model to points in files, as `twin fit` does; return the report.
 
+    A point is a workload and the rate or latency that was measured for it.
+
     Args:
-        model: The model.
+        model: The model of the drive.
         tables: Files with points, see `read_points`.
         move: Names of the parameters to fit, as ``group.name``. If ``tables`` and ``move`` are both empty, the fit that
             the model file records is repeated.
@@ -706,7 +735,7 @@ def fit_from_files(
         root: Folder to which the paths in the model file are relative.
         max_error: Limit for the mean of the absolute relative errors of the fitted points; 0.2 is 20 %.
         given: Conditions of the simulation by name: ``ramp_time_s``, ``runtime_s`` and ``set`` (the settings of
-            `PointRun`). They override the conditions that the model file records.
+            `PointRun`). They replace the defaults, or in a repeated fit the conditions that the model file records.
 
     Returns:
         The text of `fit_report`.

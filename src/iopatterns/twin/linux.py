@@ -65,33 +65,37 @@ _KERNEL = Path(__file__).resolve().parents[3] / ".linux" / "linux"
 
 @dataclass(frozen=True)
 class LinuxOptions:
-    """Options of `twin linux` with their default values.
+    """Options of `twin linux`, which runs a program in a Linux guest.
+
+    The disk of the guest, /dev/vda, is a simulated drive. By default the guest runs in virtual time.
 
     Attributes:
-        file_system: ext4, ext3, ext2, xfs, btrfs or f2fs; ``none`` for the bare drive.
-        file_system_bytes: Size of the file system; None for the capacity of the drive.
+        file_system: File system to create on the drive: ext4, ext3, ext2, xfs, btrfs or f2fs; ``none`` for the bare
+            drive.
+        file_system_bytes: Size of the file system, at least 1 MiB; None for the capacity of the drive.
         mkfs_options: Options for mkfs, separated by spaces.
-        mount_options: Options for mount, separated by commas.
-        scheduler: I/O scheduler of the guest; None for the scheduler of the model.
-        queue: Settings in the guest's /sys/block/vda/queue, as ``NAME=VALUE``.
-        memory_bytes: Memory of the guest.
-        queue_depth: Queue depth of the drive.
+        mount_options: Options for mount, separated by commas, such as ``discard,noatime``.
+        scheduler: I/O scheduler of the guest, such as ``mq-deadline``; None for the scheduler of the model.
+        queue: Settings in the guest's /sys/block/vda/queue, as ``NAME=VALUE``: ``["wbt_lat_usec=0"]``.
+        memory_bytes: Memory of the guest, at least 64 MiB.
+        queue_depth: Queue depth of the drive, from 1 to 128.
         seed: Seed of all random numbers.
-        wall_limit_s: Limit of the wall-clock time.
+        wall_limit_s: Limit of the wall-clock time, in seconds.
         trace: File for a trace of the requests that the drive receives, .parquet or .csv; None to write no file.
-        trace_all: Whether the trace includes the requests of mkfs and mount.
-        counters: File for the drive's counters over time, .parquet or .csv; None to write no file.
-        interval_ns: Simulated time between two records of the counters.
+        trace_all: Whether the trace includes the requests of mkfs and mount. Requires ``trace``.
+        counters: File for the drive's counters over time, .parquet or .csv; None to write no file. Counters are
+            statistics of the drive, such as the bytes written.
+        interval_ns: Simulated time between two records of the counters, in nanoseconds.
         interval_bytes: Written bytes between two records of the counters; 0 to record by time only.
         keep: File for the content of the drive after the command; None to drop the content.
         overwrite: Whether ``trace``, ``counters`` and ``keep`` may replace existing files.
-        folder: Folder of the host in which the command may write; None for no folder.
+        folder: Folder of the host in which the command may write; None for no folder. The guest has it at /mnt/folder.
         state: Folder where the drive keeps its settings between runs; None for a folder of the model in the user's
             home.
-        settings: Parameters that differ from the model, as ``group.name=value``.
+        settings: Parameters that differ from the model, as ``group.name=value``: ``["flash.read_time=60us"]``.
         kernel: Kernel image; None for the kernel that `./reproduce.sh linux` builds.
         real_time: Whether to use the clock of the host and, unless ``kernel`` is given, the kernel of Debian's
-            user-mode-linux.
+            user-mode-linux. Results are then not repeatable.
         drop_caches: Whether the guest has a file /mnt/drop-caches; a read of this file empties the page cache.
     """
 
@@ -125,7 +129,8 @@ def run_in_linux(
 ) -> subprocess.CompletedProcess[Any]:
     """Run a program in a Linux guest; return the completed process.
 
-    The return code is the status of the command, or:
+    The guest is a Linux kernel that runs as a process of this host, by default in virtual time. Its disk, /dev/vda, is
+    a simulated drive. The return code is the status of the command, or:
 
     - 124: The wall-clock limit is reached.
     - 125: The guest fails.
@@ -134,16 +139,17 @@ def run_in_linux(
     - 128 + N: Signal N ends the command.
 
     Args:
-        model: Name of a model, or path of a model file.
-        command: Program and arguments. ``{drive}`` stands for the path of the drive in the guest, and ``{folder}`` for
-            the path at which the guest has the folder `LinuxOptions.folder`.
+        model: Name of a model of the drive, such as ``px05smb040``, or path of a model file.
+        command: Program of this host and its arguments. ``{drive}`` stands for the path of the drive in the guest, and
+            ``{folder}`` for the path at which the guest has the folder `LinuxOptions.folder`.
         options: Options of the run; None for the default values.
-        **streams: Arguments of `subprocess.Popen`, such as stdout and stderr.
+        **streams: Arguments of `subprocess.Popen`, such as stdout and stderr. The standard input cannot be given.
 
     Raises:
-        TwinError: An argument is not valid, or the kernel or a program is not installed.
+        TwinError: An argument is not valid, or the kernel or mkfs is not installed.
         OutputError: An output exists or is an input, or the state folder has files that no simulated drive wrote.
         CommandError: The command does not exist on this host or is not executable, so that no guest is started.
+        FileNotFoundError: A compiled program of this package is not installed.
     """
     options = options or LinuxOptions()
     plan = _plan(model, command, options)
@@ -305,7 +311,7 @@ def _check(options: LinuxOptions) -> None:
 
 
 class CommandError(IoPatternsError):
-    """Error of a command that does not exist or is not executable.
+    """Error: the command for a Linux guest does not exist or is not executable.
 
     Attributes:
         exit_status: Exit status of the command `twin` for this error.

@@ -1,6 +1,7 @@
 """Read, check and write models of simulated drives (data/twins/*.yaml).
 
-A model gives each parameter of a drive a value, and says where the value comes from.
+A model gives each parameter of a drive a value, and says where the value comes from: a data sheet, a fit to
+measurements, or an assumption.
 """
 
 import hashlib
@@ -45,27 +46,30 @@ _WRITTEN_UNITS = {
 
 @dataclass(frozen=True)
 class Model:
-    """Model of a drive whose parameters have been checked.
+    """Model of a drive: the parameters with which the drive is simulated.
+
+    `load_model` reads a model from a YAML file and checks it.
 
     Attributes:
-        name: Name of the file without its suffix.
+        name: Name of the file without its suffix, such as ``px05smb040``.
         path: Path of the model file.
         description: Description of the drive for people.
         kind: ``ssd`` or ``hard_disk``.
-        identity: What the drive reports about itself in SCSI commands, such as vendor and serial number.
-        values: Value of each parameter by ``group.name``. An int is a time in nanoseconds, a size in bytes, a rate in
-            bytes per second, or a count. A float is a ratio, a bool is a switch, and a str is a choice.
+        identity: What the drive reports about itself in SCSI commands, by key, such as ``vendor`` and ``serial``.
+        values: Value of each parameter by ``group.name``, such as ``flash.read_time``. An int is a time in nanoseconds,
+            a size in bytes, a rate in bytes per second, or a count. A float is a ratio, a bool is a switch, and a str
+            is a choice.
         sources: Origin of each value, by ``group.name`` for a parameter and by ``mode_page.FIELD`` for a field of the
             mode page. An origin is a pair: the provenance (``datasheet``, ``fitted`` or ``assumed``), and the source in
             words.
         mode_page: Fields of the SCSI mode page that controls the drive's caches. The keys are sdparm's acronyms, such
             as ``WCE``. Each value is a pair: the initial value of the field, and how the drive treats a change of the
             field. ``changeable``: the change has effect. ``fixed``: the drive reports that the field cannot be changed.
-            ``refused``: the drive reports that the field can be changed, but rejects the change. ``ignored``: the
-            drive accepts the change, which has no effect.
+            ``refused``: the drive reports that the field can be changed, but rejects the change. ``ignored``: the drive
+            accepts the change, which has no effect.
         savable: Whether the drive can save its mode page, so that the settings survive a power cycle.
-        fit: The section ``fit`` of the file, which records how parameters were fitted to measured points; empty if no
-            fit is recorded.
+        fit: The section ``fit`` of the file, which records how parameters were fitted to measured points, see
+            `fitting.fit_record`; empty if no fit is recorded.
         chosen_for: The published statements for which a value was chosen, as ``study/id``. The keys are those of
             ``sources``; a value that was not chosen for a statement has no key.
     """
@@ -89,7 +93,10 @@ class Model:
 
     @property
     def text(self) -> str:
-        """Model as the simulated drive reads it: lines of the form ``key value``."""
+        """Model as the simulated drive reads it: lines of the form ``key value``.
+
+        Times are in nanoseconds, sizes in bytes, rates in bytes per second. Switches are 0 or 1.
+        """
         lines = [f"kind {self.kind}"]
         lines += [f"identity.{key} {self.identity[key]}" for key in sorted(self.identity)]
         lines += [f"{name} {int(value) if isinstance(value, bool) else value}" for name, value in self.values.items()]
@@ -106,10 +113,10 @@ class Model:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def number(self, name: str) -> float:
-        """Return the value of a numeric parameter.
+        """Return the value of a numeric parameter, in the unit of `Model.values`.
 
         Args:
-            name: The parameter as ``group.name``.
+            name: The parameter as ``group.name``, such as ``flash.read_time``.
 
         Raises:
             TwinError: The parameter is a switch or a choice.
@@ -123,10 +130,10 @@ class Model:
     def replaced(self, values: Mapping[str, ParameterValue]) -> "Model":
         """Return a copy of the model with other values of some parameters.
 
-        The values are not checked; `with_values` checks them.
+        Neither names nor values are checked; `with_values` checks them.
 
         Args:
-            values: Values by ``group.name``, in the units of `Model.values`.
+            values: Values by ``group.name``, in the units of `Model.values`: ``{"flash.read_time": 60000}``.
         """
         return replace(self, values={**self.values, **values})
 
@@ -134,17 +141,19 @@ class Model:
         """Return a copy of the model with parameters that a user has set (option --set).
 
         Args:
-            settings: Parameters as ``group.name=value``, with the value as in a model file: ``flash.read_time=60us``.
+            settings: Parameters as ``group.name=value``, with the value as in a model file:
+                ``["flash.read_time=60us"]``.
 
         Raises:
-            TwinError: A parameter does not exist, a value is out of range, or the values contradict each other.
+            TwinError: A setting has no equals sign, a parameter does not exist, a value is out of range, or the values
+                contradict each other.
         """
         return self.with_values(parse_settings(settings), "--set")
 
     def with_values(self, given: Mapping[str, Any], place: str) -> "Model":
-        """Return a copy of the model with other values of some parameters.
+        """Return a copy of the model with other values of some parameters, after checks.
 
-        The values and their combination are checked.
+        The names, the values and their combination are checked. If no values are given, the model itself is returned.
 
         Args:
             given: Values by ``group.name``, as in a model file: ``{"flash.read_time": "60 us"}``.
@@ -174,8 +183,12 @@ def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
     Each value is parsed as YAML, as in a model file. Neither names nor values are checked against the parameters that
     exist.
 
+    Args:
+        settings: The settings: ``["flash.read_time=60us", "disk.read_ahead=off"]``. The last value of a parameter
+            counts.
+
     Returns:
-        Values by ``group.name``.
+        Values by ``group.name``: ``{"flash.read_time": "60us", "disk.read_ahead": False}``.
 
     Raises:
         TwinError: A setting has no equals sign.
@@ -196,12 +209,13 @@ def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
 def declared_parameters() -> "dict[str, _twin.Parameter]":
     """Return the declarations of all parameters of simulated drives.
 
-    The C++ code of the simulated drive declares the parameters. A declaration has the keys ``group``, ``name``,
-    ``text`` (the meaning in words) and ``kind``. Depending on the kind it also has ``unit``, ``minimum``, ``maximum``
-    or ``choices``.
+    The C++ code of the simulated drive declares the parameters.
 
     Returns:
-        Declarations by ``group.name``.
+        Declarations by ``group.name``, such as ``flash.read_time``. A declaration is a mapping with the keys ``group``,
+        ``name``, ``text`` (the meaning in words) and ``kind`` (``number``, ``ratio``, ``toggle`` or ``choice``). A
+        number also has ``unit`` (``ns``, ``bytes``, ``bytes/s`` or ``count``), ``minimum`` and ``maximum``, a ratio has
+        ``minimum`` and ``maximum``, and a choice has ``choices``.
     """
     return {f"{each['group']}.{each['name']}": each for each in _twin.parameters()}
 
@@ -210,7 +224,7 @@ def valid_values_text(parameter: "_twin.Parameter") -> str:
     """Return the valid values of a parameter in words, such as ``on or off``.
 
     Args:
-        parameter: An item of `declared_parameters`.
+        parameter: The declaration of the parameter, an item of `declared_parameters`.
     """
     match parameter["kind"]:
         case "toggle":
@@ -226,10 +240,12 @@ def valid_values_text(parameter: "_twin.Parameter") -> str:
 
 
 def parse_value(parameter: "_twin.Parameter", value: Any) -> ParameterValue:
-    """Convert a value from a model file to the unit of the simulated drive.
+    """Convert a parameter's value in a model file to the unit of the simulated drive.
+
+    ``72 us`` becomes 72000.
 
     Args:
-        parameter: An item of `declared_parameters`.
+        parameter: The declaration of the parameter, an item of `declared_parameters`.
         value: The value as YAML gives it: a bool, a number, or text such as ``72 us``.
 
     Returns:
@@ -283,11 +299,11 @@ def format_number(unit: str, value: float) -> str:
     """Return a number with the largest suitable unit, such as ``72 us`` for 72000 ns.
 
     In a suitable unit the number is at least 1, and has at most eight characters and six decimals. The number is never
-    rounded. If no unit is suitable, the smallest unit is used. Counts have no unit.
+    rounded. If no unit is suitable, the smallest unit is used. Counts, and the value 0, have no unit.
 
     Args:
         unit: Unit of the value: ``ns``, ``bytes``, ``bytes/s`` or ``count``.
-        value: The number.
+        value: The number, a whole number of the unit.
     """
     if unit == "count" or value == 0:
         return f"{value:g}" if isinstance(value, float) else str(value)
@@ -302,8 +318,11 @@ def format_value(name: str, value: ParameterValue) -> str:
     """Return the value of a parameter as written in a model file, such as ``72 us``.
 
     Args:
-        name: The parameter as ``group.name``.
-        value: The value in the unit of the simulated drive, as in `Model.values`.
+        name: The parameter as ``group.name``, such as ``flash.read_time``.
+        value: The value in the unit of the simulated drive, as in `Model.values`: 72000 (nanoseconds), for example.
+
+    Raises:
+        KeyError: Simulated drives have no such parameter.
     """
     parameter = declared_parameters()[name]
     if parameter["kind"] == "toggle":
@@ -398,7 +417,9 @@ def _closed(properties: dict[str, Any], **optional: Any) -> dict[str, Any]:
 
 
 def list_models(folder: Path | None = None) -> list[str]:
-    """Return the sorted names of the models in a folder.
+    """Return the sorted names of the models in a folder, such as ``px05smb040``.
+
+    A model is a file ``NAME.yaml`` with the parameters of a simulated drive. The files are not read.
 
     Args:
         folder: Folder of model files; None for the models of the project (data/twins).
@@ -409,8 +430,10 @@ def list_models(folder: Path | None = None) -> list[str]:
 def find_model_file(name: str | Path) -> Path:
     """Return the path of an existing model file.
 
+    A model is a YAML file with the parameters of a simulated drive.
+
     Args:
-        name: Name of a model in data/twins, or path of a model file.
+        name: Name of a model in data/twins, such as ``px05smb040``, or path of a model file.
 
     Raises:
         TwinError: The file does not exist. The message suggests a similar name and lists the models in the folder.
@@ -428,10 +451,11 @@ def find_model_file(name: str | Path) -> Path:
 def load_model(name: str | Path) -> Model:
     """Read and check a model file; return the model.
 
-    The result is cached until the file changes.
+    A model is a YAML file with the parameters of a simulated drive. Models are cached. A file that has changed is read
+    again.
 
     Args:
-        name: Name of a model in data/twins, or path of a model file.
+        name: Name of a model in data/twins, such as ``px05smb040``, or path of a model file.
 
     Raises:
         TwinError: The file does not exist or has mistakes. The message has one line for each mistake, with file, key,
@@ -592,13 +616,13 @@ def write_fitted_model(
 ) -> None:
     """Write a copy of a model file with fitted parameters and a record of the fit.
 
-    The comments and the order of the model file are kept.
+    The comments before the section ``fit`` and the order of the model file are kept.
 
     Args:
-        model: The model whose file is copied.
+        model: The model whose file is copied. The file must still have the content that was loaded.
         path: The file to write, which is overwritten.
-        moved: Values of the fitted parameters by ``group.name``.
-        source: Source of the fitted values, written beside each of them.
+        moved: Values of the fitted parameters by ``group.name``, in the units of `Model.values`.
+        source: Source of the fitted values in words, written beside each of them.
         fit: The new section ``fit`` of the file, as `fitting.fit_record` returns it.
 
     Raises:
@@ -643,12 +667,13 @@ def _replace_line(lines: list[str], model: Model, name: str, value: str, source:
 def parameter_rows(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
     """Return the parameters and the mode page of a model as rows of text for people.
 
-    The mode page has the drive's cache settings. Its fields follow the parameters.
+    The mode page has the drive's cache settings, such as ``WCE``. The rows of its fields follow the rows of the
+    parameters.
 
     Returns:
-        A row for each parameter (``group.name``) and each field (``mode_page.FIELD``): name, value, provenance
-            (``datasheet``, ``fitted`` or ``assumed``), source and meaning. If the value was chosen for published
-            statements, the source names the statements.
+        A row of five texts for each parameter and each field: name (``group.name`` or ``mode_page.FIELD``), value,
+        provenance (``datasheet``, ``fitted`` or ``assumed``), source and meaning. If the value was chosen for published
+        statements, the source names the statements.
     """
 
     def origin(name: str) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """Run programs on a simulated drive (`twin run`).
 
-`twin run` must take little longer than the program itself. So this module imports only what each run needs. It reads
+`twin run` must take little longer than the program itself. So this module imports only what each run needs. It parses
 the model file again only if the model, the settings or the preload library have changed since the last run.
 """
 
@@ -42,11 +42,12 @@ _FLAGS = ("--keep-data", "--overwrite")
 def main(arguments: "list[str]") -> "NoReturn":
     """Run the command `twin run`, and end the process.
 
-    The process exits with the status of the program that it runs. It exits with 2 for wrong usage, an invalid model or
-    a program that cannot be started, and with 1 for other failures before the start.
+    `twin run` runs a program on a simulated drive. The process exits with the status of the program. It exits with 2
+    for wrong usage, an invalid model or a program that cannot be started, and with 1 for other failures before the
+    start.
 
     Args:
-        arguments: Words after `twin run`.
+        arguments: Words after `twin run`: ``["px05smb040", "--", "fio", "job.fio"]``.
     """
     options, settings, model, command = _parse(arguments)
     counters = options.get("--counters")
@@ -142,23 +143,26 @@ def prepare_environment(
     A program that starts in this environment finds the drive at the path in the variable TWIN_DRIVE.
 
     Args:
-        model: Name of a model, or path of a model file.
+        model: Name of a model of the drive, such as ``px05smb040``, or path of a model file.
         folder: State folder: the drive keeps its settings there from one run to the next. It is created if it is
             missing. None for a folder of the model in the user's home.
         keep_data: Whether to keep written data in the state folder. If not, reads return zeros.
-        settings: Parameters that differ from the model, as ``group.name=value``.
-        counters: File for a table of the drive's counters over time, .parquet or .csv; None to record no counters.
+        settings: Parameters that differ from the model, as ``group.name=value``: ``["flash.read_time=60us"]``.
+        counters: File for a table of the drive's counters (statistics such as the bytes written) over time, .parquet or
+            .csv. Here only its ending is checked; the caller converts the recorded file at TWIN_COUNTERS with
+            `counters.convert_counters`. None to record no counters.
         interval: Simulated time between two records of the counters, such as ``10 ms``; None for 100 ms.
         interval_bytes: Written bytes between two records of the counters, such as ``64 MiB``; None to record by time
             only.
 
     Returns:
-        All environment variables for a program that uses the drive.
+        All environment variables for a program that uses the drive, including those of this process.
 
     Raises:
         TwinError: An argument or the model file is not valid.
         OutputError: The state folder contains files that no simulated drive wrote.
-        FileNotFoundError: The preload library is not installed.
+        FileNotFoundError: The preload library, which connects a program to the drive, is not installed.
+        OSError: A file in the state folder cannot be written.
     """
     path = state.model_file_path(model)
     folder = os.path.abspath(folder or state.default_state_folder(path))  # noqa: PTH100
@@ -287,19 +291,19 @@ def _is_current(text_file: str, source_file: str, source: bytes) -> bool:
 
 
 def command_on_drive(command: "Sequence[str]", environment: "Mapping[str, str]") -> list[str]:
-    """Return a command that uses a simulated drive.
+    """Return a command in the form in which it runs on a simulated drive.
 
-    ``{drive}`` in the words of the command is replaced with the path of the drive. For fio, options and job files are
-    checked, and two options that virtual time requires are added if they are not given: ``--thread=1`` and
-    ``--clocksource=clock_gettime``.
+    ``{drive}`` in the words of the command is replaced with the path of the drive. If the program is fio, its options
+    and job files are checked. Two options that virtual time requires are added to fio's command if they are not given:
+    ``--thread=1`` and ``--clocksource=clock_gettime``.
 
     Args:
-        command: Program and arguments.
+        command: Program and arguments: ``["fio", "--filename={drive}", "job.fio"]``.
         environment: The environment that `prepare_environment` returned.
 
     Raises:
         TwinError: fio would access a file other than the drive, or use a feature that a simulated drive does not
-            support.
+            support. Or an option of fio is ambiguous, or a job file cannot be read.
     """
     drive = environment["TWIN_DRIVE"]
     words = [word.replace("{drive}", drive) for word in command]
@@ -370,14 +374,16 @@ def run_on_twin(
 ) -> "subprocess.CompletedProcess[Any]":
     """Run a program on a simulated drive; return the completed process.
 
+    The program finds the drive at the path in the environment variable TWIN_DRIVE. Its clocks show simulated time.
+
     Args:
-        model: Name of a model, or path of a model file.
+        model: Name of a model of the drive, such as ``px05smb040``, or path of a model file.
         command: Program and arguments; ``{drive}`` in them stands for the path of the drive.
         state_folder: Folder where the drive keeps its settings from one run to the next; None for a folder of the model
             in the user's home.
         keep_data: Whether to keep written data in the state folder. If not, reads return zeros.
-        settings: Parameters that differ from the model, as ``group.name=value``.
-        **options: Arguments of `subprocess.run`, such as ``capture_output``.
+        settings: Parameters that differ from the model, as ``group.name=value``: ``["flash.read_time=60us"]``.
+        **options: Arguments of `subprocess.run`, such as ``capture_output``; not ``env``.
 
     Returns:
         The result of `subprocess.run`. A failure of the program raises an error only with ``check=True``.
@@ -385,6 +391,8 @@ def run_on_twin(
     Raises:
         TwinError: The model or a setting is not valid. Or fio would access a file other than the drive, or use a
             feature that a simulated drive does not support.
+        OutputError: The state folder contains files that no simulated drive wrote.
+        FileNotFoundError: The program, or the library that connects it to the drive, is not installed.
     """
     import subprocess
 

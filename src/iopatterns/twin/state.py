@@ -1,6 +1,7 @@
 """Paths of models, installed files and state folders of simulated drives.
 
-A state folder contains what a simulated drive keeps from one run to the next, such as its settings.
+A model is a YAML file with the parameters of a drive. A state folder contains what a simulated drive keeps from one run
+to the next, such as its settings.
 
 This module imports only fast standard modules, because `twin run` imports it first.
 """
@@ -32,10 +33,10 @@ _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - imp
 
 
 def models_folder() -> str:
-    """Return the path of the folder that contains the model files.
+    """Return the path of the folder that contains the models of simulated drives.
 
-    In a checkout of the project this folder is ``data/twins``. Otherwise it is the folder ``models`` of the installed
-    package.
+    A model is a YAML file with the parameters of a drive. In a checkout of the project this folder is ``data/twins``.
+    Otherwise it is the folder ``models`` of the installed package.
     """
     checkout = os.path.join(_HERE, "..", "..", "..", "data", "twins")  # noqa: PTH118
     folder = checkout if os.path.isdir(checkout) else os.path.join(_HERE, "..", "models")  # noqa: PTH112, PTH118
@@ -45,9 +46,11 @@ def models_folder() -> str:
 def model_file_path(name: str) -> str:
     """Return the path of a model file, whether or not the file exists.
 
+    A model is a YAML file with the parameters of a simulated drive.
+
     Args:
-        name: Name of a model in `models_folder`, in upper or lower case; or a path, which is returned unchanged. A text
-            with a slash, or with the ending .yaml, is a path.
+        name: Name of a model in `models_folder`, in upper or lower case, such as ``px05smb040``. Or the path of a model
+            file, which is returned unchanged. A text with a slash, or with the ending .yaml, is a path.
     """
     if "/" in name or name.endswith(".yaml"):
         return name
@@ -57,20 +60,22 @@ def model_file_path(name: str) -> str:
 def model_name(path: str) -> str:
     """Return the name of the model in a file: the file name without ``.yaml``.
 
+    The name of ``data/twins/px05smb040.yaml`` is ``px05smb040``.
+
     Args:
-        path: Path of the model file, such as ``data/twins/px05smb040.yaml``.
+        path: Path of the model file, which need not exist.
     """
     return os.path.basename(path).removesuffix(".yaml")  # noqa: PTH119
 
 
 def default_state_folder(path: str) -> str:
-    """Return the path of the state folder that a drive has by default.
+    """Return the path of the state folder that a simulated drive has by default.
 
-    The folder is ``iopatterns/twins/NAME`` below ``$XDG_STATE_HOME`` (by default ``~/.local/state``). It contains what
-    the simulated drive keeps from one run to the next, such as its settings. The folder is not created.
+    A state folder contains what the drive keeps from one run to the next, such as its settings. The default is
+    ``iopatterns/twins/NAME`` below ``$XDG_STATE_HOME`` (by default ``~/.local/state``). The folder is not created.
 
     Args:
-        path: Path of the model file; its file name without ``.yaml`` is NAME.
+        path: Path of the model file of the drive; its file name without ``.yaml`` is NAME.
     """
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")  # noqa: PTH111, PTH118
     return os.path.join(base, "iopatterns", "twins", model_name(path))  # noqa: PTH118
@@ -79,8 +84,14 @@ def default_state_folder(path: str) -> str:
 def claim_state_folder(folder: str) -> None:
     """Create the state folder of a simulated drive, or accept an existing one.
 
+    A state folder contains what the drive keeps from one run to the next, such as its settings. An existing folder is
+    accepted if it is empty, if this package created it, or if all its files are those of a simulated drive.
+
+    Args:
+        folder: Path of the folder.
+
     Raises:
-        OutputError: The folder contains files that no simulated drive wrote.
+        OutputError: The folder contains files that no simulated drive wrote, or is a symbolic link.
         OSError: The folder cannot be created.
     """
     ownership.claim_folder(folder, is_ours=_is_unmarked_state_folder)
@@ -125,6 +136,8 @@ def _is_unmarked_state_folder(folder: str, names: "Sequence[str]") -> bool:
 def installed_file(name: str) -> str:
     """Return the path of a compiled library or program of this package.
 
+    The folders of `sys.path` are searched in order.
+
     Args:
         name: File name, such as ``libtwin_preload.so``.
 
@@ -139,9 +152,10 @@ def installed_file(name: str) -> str:
 
 
 def preload_library() -> str:
-    """Return the path of the library that redirects I/O to a simulated drive.
+    """Return the path of the library that connects programs to a simulated drive.
 
-    The library is ``libtwin_preload.so``. The environment variable LD_PRELOAD loads it into a program.
+    The library, ``libtwin_preload.so``, redirects the I/O of a program. The environment variable LD_PRELOAD loads the
+    library into the program.
 
     Raises:
         FileNotFoundError: The library is not installed.

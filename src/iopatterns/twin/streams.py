@@ -1,4 +1,4 @@
-"""Synthetic streams of requests like fio's, for simulations without fio."""
+"""Synthetic requests to a drive, like those of fio, for simulations without fio."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def synthetic_requests(
     read_share: float,
     numjobs: int = 1,
 ) -> RequestColumns:
-    """Return synthetic requests, sequential or random, as three arrays.
+    """Return random or sequential requests for a simulated drive, as three arrays.
 
     Args:
         generator: Source of the random offsets and operations.
@@ -24,12 +24,12 @@ def synthetic_requests(
         region_bytes: Size of the accessed region, which begins at offset 0. It must hold at least one request per job.
         at_random: True for uniformly random offsets. False for sequential offsets: each job accesses its own part of
             the region from start to end, again and again, and the jobs take turns.
-        read_share: Probability that a request is a read; all others are writes.
+        read_share: Probability that a request is a read, from 0 to 1. All other requests are writes.
         numjobs: Number of jobs. It has no effect on random offsets.
 
     Returns:
-        Operations (uint8; 0: read, 1: write), offsets in bytes (uint64) and sizes in bytes (uint64), one element per
-            request.
+        Operations (uint8; 0 is a read, 1 is a write), offsets in bytes (uint64) and sizes in bytes (uint64). Each array
+        has ``count`` elements. Offsets are multiples of ``bs_bytes``.
     """
     region = region_bytes // bs_bytes
     if at_random:

@@ -26,12 +26,14 @@ _NO_TIMES = np.empty(0, dtype=np.int64)
 class ReplayResult:
     """Result of replaying a block trace on a simulated drive.
 
+    A block trace lists the requests that a drive received.
+
     Attributes:
         latencies: A row for each request, in order of completion. The column ``request`` is the position of the request
             in the trace, from 0. ``issue_ns`` is the simulated time at which the request was issued. ``latency_ns`` is
-            the time from the issue until the submitting thread has the result.
+            the time from the issue until the submitting thread has the result. Both times are in nanoseconds.
         counters: Final values of the drive's counters by name, such as ``write_bytes`` and ``block_erases``.
-        duration_ns: Simulated time from 0 to the last completion.
+        duration_ns: Simulated time from 0 to the last completion, in nanoseconds.
     """
 
     latencies: pd.DataFrame
@@ -41,9 +43,12 @@ class ReplayResult:
     def summary(self) -> dict[str, float]:
         """Return the number of requests, the duration, the rate and the latencies.
 
-        Keys: ``requests``, ``duration_s``, ``iops``, ``latency_mean_us``, ``latency_p50_us``, ``latency_p90_us``,
-        ``latency_p99_us``, ``latency_p99_9_us`` and ``latency_max_us``. The percentiles have an error of at most 0.4 %.
-        Without requests the only key is ``requests``.
+        The percentiles have an error of at most 0.4 %. All other values are exact.
+
+        Returns:
+            A mapping with the keys ``requests``, ``duration_s``, ``iops``, ``latency_mean_us``, ``latency_p50_us``,
+            ``latency_p90_us``, ``latency_p99_us``, ``latency_p99_9_us`` and ``latency_max_us``. Latencies are in
+            microseconds. Without requests the only key is ``requests``.
         """
         histogram = LatencyHistogram()
         histogram.add(self.latencies["latency_ns"].to_numpy())
@@ -53,7 +58,7 @@ class ReplayResult:
 class LatencyHistogram:
     """Histogram of latencies that uses constant memory.
 
-    The relative error of a quantile is at most 0.4 %.
+    The relative error of a quantile is at most 0.4 %. The mean and the maximum are exact.
     """
 
     _BINS_PER_OCTAVE = 256
@@ -64,7 +69,11 @@ class LatencyHistogram:
         self._max_ns = 0
 
     def add(self, latency_ns: np.ndarray) -> None:
-        """Add latencies in nanoseconds to the histogram."""
+        """Add latencies in nanoseconds to the histogram.
+
+        Args:
+            latency_ns: Array of integers; may be empty.
+        """
         if not len(latency_ns):
             return
         bins = (np.log2(np.maximum(latency_ns, 1)) * self._BINS_PER_OCTAVE).astype(np.int64)
@@ -74,6 +83,8 @@ class LatencyHistogram:
 
     def quantile_ns(self, share: float) -> float:
         """Return a quantile of the latencies in nanoseconds.
+
+        Its relative error is at most 0.4 %. The quantile of an empty histogram is 0.
 
         Args:
             share: Share of the requests, from 0 to 1, that do not exceed the quantile: 0.5 gives the median.
@@ -85,11 +96,13 @@ class LatencyHistogram:
     def summary(self, duration_ns: int) -> dict[str, float]:
         """Return the number of requests, the duration, the rate and the latencies.
 
-        Keys: ``requests``, ``duration_s``, ``iops``, ``latency_mean_us``, ``latency_p50_us``, ``latency_p90_us``,
-        ``latency_p99_us``, ``latency_p99_9_us`` and ``latency_max_us``. Without requests the only key is ``requests``.
-
         Args:
-            duration_ns: Simulated duration of the replay, from which the rate is computed.
+            duration_ns: Simulated duration of the replay in nanoseconds, from which the rate is computed.
+
+        Returns:
+            A mapping with the keys ``requests``, ``duration_s``, ``iops``, ``latency_mean_us``, ``latency_p50_us``,
+            ``latency_p90_us``, ``latency_p99_us``, ``latency_p99_9_us`` and ``latency_max_us``. Latencies are in
+            microseconds. Without requests the only key is ``requests``.
         """
         requests = int(self._counts.sum())
         if requests == 0:
@@ -113,18 +126,21 @@ def replay_trace(
     counters_file: Path | None = None,
     interval_ns: int = 100_000_000,
 ) -> ReplayResult:
-    """Replay a block trace on a new simulated drive.
+    """Replay a block trace on a new simulated drive, and return the latencies.
 
-    The result holds the latencies of all requests in memory. `replay_to_files` replays traces of any length.
+    A block trace lists the requests that a drive received. The result holds the latencies of all requests in memory.
+    `replay_to_files` replays traces of any length.
 
     Args:
         model: The model of the drive.
-        trace: A trace file, or one or several tables with the columns that `traces.read_pieces` describes.
+        trace: A trace file of any supported format, see `traces.read_pieces`. Or one table, or several consecutive
+            tables, with the columns operation, offset_bytes, size_bytes and, unless ``depth`` is given, arrival_ns.
         depth: Number of requests that each thread keeps outstanding, whatever the times of the trace (closed loop).
             None to submit each request at the time ``arrival_ns`` of the trace (open loop).
         threads: Number of threads that submit requests in a closed loop.
-        counters_file: New file for a table of the drive's counters over time, .parquet or .csv; None to write no file.
-        interval_ns: Simulated time between two records of the counters.
+        counters_file: New file for a table of the drive's counters (statistics such as the bytes written) over time,
+            .parquet or .csv; None to write no file.
+        interval_ns: Simulated time between two records of the counters, in nanoseconds.
 
     Raises:
         TwinError: The trace or an argument is not valid.
@@ -158,25 +174,27 @@ def replay_to_files(
 ) -> tuple[dict[str, float], dict[str, int]]:
     """Replay a block trace of any length on a new simulated drive.
 
-    Memory use does not grow with the length of the trace.
+    A block trace lists the requests that a drive received. Memory use does not grow with the length of the trace.
 
     Args:
         model: The model of the drive.
-        trace: The trace file.
+        trace: The trace file, of any supported format; see `traces.read_pieces`.
         depth: Number of requests that each thread keeps outstanding (closed loop); None to submit each request at its
             time in the trace (open loop).
         threads: Number of threads that submit requests in a closed loop.
         output: File for the latencies of all requests, .parquet or .csv, with the columns of `ReplayResult.latencies`;
             None to write no file.
-        counters_file: File for a table of the drive's counters over time, .parquet or .csv; None to write no file.
-        interval_ns: Simulated time between two records of the counters.
+        counters_file: File for a table of the drive's counters (statistics such as the bytes written) over time,
+            .parquet or .csv; None to write no file.
+        interval_ns: Simulated time between two records of the counters, in nanoseconds.
         interval_bytes: Written bytes between two records of the counters; 0 to record by time only.
         skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
             line.
         overwrite: Whether ``output`` and ``counters_file`` may replace existing files.
 
     Returns:
-        A summary (see `LatencyHistogram.summary`), and the final values of the drive's counters by name.
+        A summary (number of requests, duration, rate and latencies, see `LatencyHistogram.summary`), and the final
+        values of the drive's counters by name.
 
     Raises:
         TwinError: The trace or an argument is not valid.
@@ -207,17 +225,21 @@ def replay_to_files(
 
 
 class ReplaySession:
-    """Replay of a trace on a new simulated drive, table by table."""
+    """Replay of one block trace on a new simulated drive, table by table.
+
+    A block trace lists the requests that a drive received. The method `run` replays the trace. A session replays one
+    trace only.
+    """
 
     def __init__(self, model: Model, *, depth: int | None = None, threads: int = 1, trace: str = "") -> None:
-        """Create the simulated drive.
+        """Create the simulated drive on which a trace is replayed.
 
         Args:
             model: The model of the drive.
             depth: Number of requests that each thread keeps outstanding (closed loop); None to submit each request at
                 its time in the trace (open loop).
             threads: Number of threads that submit requests in a closed loop.
-            trace: Name of the trace for error messages.
+            trace: Name of the trace for error messages; may be empty.
 
         Raises:
             TwinError: ``depth`` or ``threads`` is less than 1.
@@ -236,9 +258,12 @@ class ReplaySession:
     def recording(self, file: OutputFile, interval_ns: int, interval_bytes: int) -> Iterator[None]:
         """Record the drive's counters over time, and write them to a file on exit.
 
+        Counters are statistics of the drive, such as the bytes written. The context manager must enclose the iteration
+        over `run`. `counters.convert_counters` describes the table.
+
         Args:
             file: File for the table, .parquet or .csv.
-            interval_ns: Simulated time between two records.
+            interval_ns: Simulated time between two records, in nanoseconds.
             interval_bytes: Written bytes between two records; 0 to record by time only.
 
         Raises:
@@ -255,11 +280,12 @@ class ReplaySession:
         """Submit the requests of a trace; yield the latencies of completed requests.
 
         Args:
-            pieces: Consecutive parts of the trace, as tables with the columns that `traces.read_pieces` describes.
+            pieces: Consecutive parts of the trace. Each is a table with the columns operation, offset_bytes, size_bytes
+                and, for an open loop, arrival_ns; see `traces.read_pieces`.
 
         Yields:
             A table after each part of the trace, and one more at the end. The table has a row for each request that has
-                completed since the previous table, with the columns of `ReplayResult.latencies`. It may be empty.
+            completed since the previous table, with the columns of `ReplayResult.latencies`. It may be empty.
 
         Raises:
             TwinError: A request is not valid. Or, without a depth (open loop), the arrival times are missing or

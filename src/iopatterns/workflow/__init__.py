@@ -1,4 +1,4 @@
 """Code that the Snakefile calls.
 
-It plans and starts a run, executes notebooks, typesets the report, and summarises the results.
+The modules plan and start a run, execute notebooks, typeset the report, and summarise the results.
 """

@@ -1,8 +1,9 @@
 """Find claims that depend on one mechanism of drives, kernel or file system.
 
-A mechanism is something that a simulated drive, the kernel or its file system does, such as read-ahead. The cells that
-claims use are measured again with one mechanism switched off. A claim depends on the mechanism if its outcome changes.
-A cell is one configuration: a drive, its settings and a workload.
+A claim is a published statement that is checked against measurements. A mechanism is something that a simulated drive,
+the kernel or its file system does, such as read-ahead. The cells that claims use are measured again with one mechanism
+switched off. A claim depends on the mechanism if its outcome changes. A cell is one configuration: a drive, its
+settings and a workload.
 
 The results are the committed ablation records, data/ablation/<study>.yaml.
 """
@@ -44,7 +45,8 @@ _HEAD = """\
 class AblationError(IoPatternsError):
     """A mechanism cannot be switched off, or an ablation record cannot be read.
 
-    An ablation switches off one mechanism of simulated drive, kernel or file system at a time. Its record is
+    A mechanism is something that a simulated drive, the kernel or its file system does, such as read-ahead. An ablation
+    switches off one mechanism at a time, and finds the claims whose outcome changes. Its record is
     data/ablation/<study>.yaml.
     """
 
@@ -55,21 +57,23 @@ class AblationError(IoPatternsError):
 class Mechanism:
     """A mechanism of drives, kernel or file system that can be switched off.
 
-    It is declared in config/ablations.yaml or in a study's file.
+    A mechanism is something that a simulated drive, the kernel or its file system does, such as read-ahead. It is
+    declared in config/ablations.yaml or in a study's file.
 
     A mechanism of a drive is switched off by other parameter values (`switches`). A mechanism of the kernel or file
-    system is switched off by replaying other traces (`traces`), which were recorded without it.
+    system is switched off by replaying other traces (`traces`), which were recorded without the mechanism. A trace
+    lists requests to a drive.
 
     Attributes:
-        name: The name under which the mechanism is declared.
+        name: The name under which the mechanism is declared, such as ``one stream of read-ahead``.
         description: What the drive, kernel or file system does, in a sentence.
         study: The study whose file declares the mechanism. The mechanism is switched off in cells of this study only.
             None if config/ablations.yaml declares the mechanism, which then applies to all studies.
-        switches: Mappings of parameters to the values that switch the mechanism off. A mapping applies to each model
-            that has all its parameters.
+        switches: Mappings of parameters to the values that switch the mechanism off: ``[{"read_cache.size": 0},
+            {"disk.read_cache": False}]``. A mapping applies to each model of a drive that has all its parameters.
         models: The names of the models that have the mechanism; empty for no limit.
-        traces: The path of the trace to replay instead, by the path of the trace that a cell replays; empty for a
-            mechanism of a drive.
+        traces: A mapping of the path of the trace that a cell replays to the path of the trace to replay instead. Empty
+            for a mechanism of a drive.
         drive: The simulated drive on which the traces in `traces` are replayed; None for the drive of the cell.
         fixed_by_source: Whether a data sheet or source states all parameters that `switches` changes.
         assumed: Whether the source does not state that its programs had this mechanism.
@@ -87,12 +91,13 @@ class Mechanism:
 
     @property
     def kind(self) -> str:
-        """How the mechanism is switched off, as ablation records name it.
+        """How the mechanism is switched off, in a word that ablation records use.
 
         - ``source``: by parameters of the simulated drive, all of which a source states (`fixed_by_source`).
         - ``set``: by other parameters of the simulated drive.
-        - ``assumed``: by traces that were recorded without the mechanism, which is assumed (`assumed`).
-        - ``traces``: by such traces, for a mechanism that is not assumed.
+        - ``assumed``: by traces that were recorded without the mechanism. The source does not state the mechanism
+          (`assumed`).
+        - ``traces``: by traces that were recorded without the mechanism. The source states the mechanism.
         """
         if self.traces:
             return "assumed" if self.assumed else "traces"
@@ -100,44 +105,51 @@ class Mechanism:
 
     @property
     def slug(self) -> str:
-        """The name of the mechanism in file names.
+        """The name of the mechanism in file names, such as ``one-stream-of-read-ahead``.
 
-        It is in lower case, and has hyphens in place of blanks and punctuation. If a study declares the mechanism, the
-        name of the study and a dot come first.
+        The slug is the name in lower case, with hyphens in place of blanks and punctuation. If a study declares the
+        mechanism, the name of the study and a dot come first.
         """
         name = "".join(letter if letter.isalnum() else "-" for letter in self.name.lower())
         return name if self.study is None else f"{self.study}.{name}"
 
     @property
     def file(self) -> str:
-        """The path of the file that declares the mechanism.
+        """The path of the file that declares the mechanism, relative to the project.
 
-        It is relative to the project's folder.
+        The file is config/ablations.yaml or a study's file.
         """
         return MECHANISMS_FILE if self.study is None else study_files.GRID.format(study=self.study)
 
     @property
     def place(self) -> str:
-        """The file and key of the declaration, for error messages."""
+        """The file and key that declare the mechanism, for error messages.
+
+        An example is ``config/ablations.yaml: mechanisms.read-ahead``.
+        """
         return f"{self.file}: mechanisms.{self.name}"
 
     def applies_to(self, study: str) -> bool:
         """Return whether the mechanism may be switched off in cells of a study.
 
-        This is so unless another study declares it.
+        The result is false only if another study declares the mechanism.
+
+        Args:
+            study: The name of the study.
         """
         return self.study in {None, study}
 
     def switched_off_in(self, conf: config.Config) -> config.Config:
         """Return a configuration in which the mechanism is switched off.
 
-        The returned configuration has only the simulated drives that have the mechanism:
+        The returned configuration has only the studies that the mechanism applies to, and only the simulated drives
+        that have the mechanism. Which drives have it depends on the kind of mechanism:
 
         - A mechanism with `traces`: drives with a cell that replays one of the traces to replace.
         - Any other mechanism: drives for which `switched_off` returns an entry.
 
         Args:
-            conf: The configuration with the mechanism.
+            conf: The configuration with the mechanism. It is not changed.
 
         Raises:
             AblationError: A parameter value is invalid.
@@ -163,15 +175,18 @@ class Mechanism:
     def switched_off(self, drive: kinds.ResolvedEntry) -> kinds.ResolvedEntry | None:
         """Return a drive's entry of config/drives.yaml with the mechanism switched off.
 
-        Returns None if the drive is not simulated or does not have the mechanism. The drive has the mechanism if both
-        of these are true:
+        The drive has the mechanism if both of these are true:
 
         - `models` is empty or contains the model of the drive.
         - `switches` changes a parameter of the drive that does not come from a data sheet, but is assumed or fitted.
           With `fixed_by_source`, a change of any parameter suffices.
 
         Args:
-            drive: The entry of the drive.
+            drive: The entry of the drive. It is not changed.
+
+        Returns:
+            A copy of the entry, with the changed parameters under ``set`` and another ``model_digest``. None if the
+            drive is not simulated or does not have the mechanism.
 
         Raises:
             AblationError: A value is invalid, or `fixed_by_source` is set and a changed parameter does not come from a
@@ -203,7 +218,7 @@ class Mechanism:
 
 
 def simulated_drives_only(conf: config.Config) -> config.Config:
-    """Return a copy of a configuration with only its simulated drives."""
+    """Return a copy of a configuration without the drives that are not simulated."""
     drives = {name: entry for name, entry in conf.drives.items() if kinds.is_simulated(entry)}
     return dataclasses.replace(conf, drives=drives)
 
@@ -211,12 +226,16 @@ def simulated_drives_only(conf: config.Config) -> config.Config:
 def load_mechanisms(conf: config.Config) -> list[Mechanism]:
     """Return the mechanisms that config/ablations.yaml and studies declare.
 
-    The studies are those that config/config.yaml names.
+    A mechanism is something that a simulated drive, the kernel or its file system does, such as read-ahead, and that
+    can be switched off. The mechanisms of config/ablations.yaml come first.
+
+    Args:
+        conf: The configuration. Its studies are those that config/config.yaml names.
 
     Raises:
         ConfigError: A file is invalid.
-        AblationError: A declaration names a model, parameter, drive or trace that does not exist, or two declarations
-            have the same name.
+        AblationError: A declaration names a model, parameter, drive or trace that does not exist. Or a study declares a
+            name of config/ablations.yaml again, or that file declares traces.
     """
     content = yaml_schema.read_yaml(conf.root, MECHANISMS_FILE)
     yaml_schema.require_valid(MECHANISMS_FILE, content, schemas.load_schema(conf.root, "ablations"))
@@ -287,25 +306,47 @@ def _is_file(path: Path) -> bool:
 def ablation_runs_by_name(conf: config.Config) -> dict[str, str]:
     """Return the names of the runs of an ablation, each with a declaring file.
 
-    There is one run for each mechanism, in which this mechanism is switched off. One more run, `BASELINE_RUN`, has
-    nothing switched off.
+    In each run, one mechanism is switched off: something that a simulated drive, the kernel or its file system does,
+    such as read-ahead. In one more run, `BASELINE_RUN`, nothing is switched off.
+
+    Args:
+        conf: The configuration.
 
     Returns:
-        A mapping. A key is the name of a run: `BASELINE_RUN`, or `Mechanism.slug`. The value is the path of the file
-        that declares the mechanism; for `BASELINE_RUN`, it is config/ablations.yaml.
+        A mapping such as ``{"nothing": "config/ablations.yaml", "read-ahead": "config/ablations.yaml"}``. A key is the
+        name of a run: `BASELINE_RUN`, or `Mechanism.slug`. The value is the path of the file that declares the
+        mechanism; for `BASELINE_RUN`, it is config/ablations.yaml.
+
+    Raises:
+        ConfigError: A file is invalid.
+        AblationError: A mechanism is invalid.
     """
     return {BASELINE_RUN: MECHANISMS_FILE, **{each.slug: each.file for each in load_mechanisms(conf)}}
 
 
 def studies_with_claims(conf: config.Config) -> list[str]:
-    """Return the names of the configured studies whose claims.yaml has claims."""
+    """Return the names of the configured studies that have claims.
+
+    A claim is a published statement that is checked. The claims of a study are in data/published/<study>/claims.yaml.
+    """
     return [study for study in conf.studies if claims_if_any(conf.root, study)]
 
 
 def claims_if_any(root: Path, study: str) -> list[dict[str, Any]]:
-    """Return the claims of a study, as in its claims.yaml.
+    """Return the claims of a study, as in data/published/<study>/claims.yaml.
 
-    The list is empty if this file has no claims or is missing.
+    A claim is a published statement that is checked. The list is empty if the file has no claims or does not exist.
+
+    Args:
+        root: The project's folder.
+        study: The name of the study.
+
+    Returns:
+        A mapping for each claim. Its key ``id`` is the name of the claim, and ``check`` or ``checks`` says how the
+        claim is checked.
+
+    Raises:
+        ConfigError: The file is not valid YAML.
     """
     if not (root / _claims_file(study)).exists():
         return []
@@ -318,9 +359,14 @@ def _claims_file(study: str) -> str:
 
 
 def cells_used_by_claims(conf: config.Config, study: str) -> list[grid.Cell]:
-    """Return the cells of a study that are measured for its claims.
+    """Return the cells of a study that the checks of its claims use.
 
-    Each claim has checks that name experiments of the study. The result has all cells of these experiments.
+    A claim is a published statement. Its checks name experiments of the study. A cell is one configuration: a drive,
+    its settings and a workload. The result has all cells of these experiments, in the order of `grid.expand_grid`.
+
+    Args:
+        conf: The configuration.
+        study: The name of the study.
     """
 
     def named(content: Any) -> Iterator[str]:
@@ -340,17 +386,24 @@ def cells_used_by_claims(conf: config.Config, study: str) -> list[grid.Cell]:
 def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) -> str:
     """Judge the claims for all runs of an ablation, and write the ablation records.
 
-    A record, data/ablation/<study>.yaml, is written for each configured study with claims.
+    In each run of an ablation, one mechanism of a simulated drive, the kernel or its file system was switched off. A
+    claim (a published statement that is checked) depends on the mechanism if it is reproduced either only with or only
+    without the mechanism. A record, data/ablation/<study>.yaml, is written for each configured study with claims.
 
     Args:
         root: The project's folder.
-        overrides: Values that replace keys of config/config.yaml.
-        measured: The folder with the measurements. It has a folder for each run, which
+        overrides: Values that replace top-level keys of config/config.yaml: ``{"runtime": "1 s"}``; empty for none.
+        measured: The folder with the measurements, results/ablation. It has a folder for each run, which
             `ablation_runs.measure_without_mechanism` filled.
 
     Returns:
         Text for a terminal. It has a line for each claim whose outcome changes, with the mechanisms that change it, and
         a line for each written record.
+
+    Raises:
+        AblationError: A mechanism is invalid.
+        ConfigError: The configuration is invalid.
+        OSError: The measurements of a run are missing.
     """
     conf = config.load_config(root, overrides)
     declared = load_mechanisms(conf)
@@ -451,17 +504,30 @@ def _traces(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> l
 def ablation_trace_files(conf: config.Config) -> list[str]:
     """Return the trace files that an ablation of the configured studies replays.
 
-    The paths are relative to the project's folder.
+    A trace lists requests to a drive. The result includes the traces that replace others when a mechanism is switched
+    off. Files that do not exist are left out.
+
+    Args:
+        conf: The configuration.
+
+    Returns:
+        Sorted paths, relative to the project's folder.
     """
     declared = load_mechanisms(conf)
     return sorted({trace for study in studies_with_claims(conf) for trace in _traces(conf, study, declared)})
 
 
 def ablation_input_files(conf: config.Config) -> list[str]:
-    """Return the files that `load_ablation_records` depends on.
+    """Return the files that the result of `load_ablation_records` depends on.
 
-    These are the ablation records, the files that declare mechanisms, and the replayed traces. The list is empty if
-    there is no record.
+    These files are the ablation records (data/ablation/<study>.yaml), the files that declare mechanisms, and the
+    replayed traces. The list is empty if there is no record.
+
+    Args:
+        conf: The configuration.
+
+    Returns:
+        Paths, relative to the project's folder.
     """
     records = [study_files.ABLATION.format(study=study) for study in studies_with_claims(conf)]
     existing = [file for file in records if (conf.root / file).exists()]
@@ -515,20 +581,23 @@ def _sum(content: Any) -> str:
 def load_ablation_records(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
     """Return the content of the ablation records, by study.
 
-    A record is a committed file, data/ablation/<study>.yaml. Studies without a record are left out.
+    An ablation record, the committed file data/ablation/<study>.yaml, says which claims depend on which mechanisms. A
+    claim is a published statement that is checked. A mechanism is something that a simulated drive, the kernel or its
+    file system does, such as read-ahead. Studies without a record are left out.
 
     Args:
         root: The project's folder.
-        overrides: Values that replace keys of config/config.yaml.
+        overrides: Values that replace top-level keys of config/config.yaml: ``{"runtime": "1 s"}``; None for none.
 
     Returns:
         For each study, a mapping with these keys:
 
         - ``mechanisms``: the mechanisms that were switched off. Each is a mapping with ``name``, ``says`` (the
           description) and ``by`` (`Mechanism.kind`).
-        - ``flips``: a mapping of claim ids to mechanism names. The outcome of the claim changes if one of these
-          mechanisms is switched off.
-        - ``stale``: the names of the files and drives that have changed since the record was made.
+        - ``flips``: a mapping of claim ids to lists of mechanism names. The outcome of the claim changes if one of
+          these mechanisms is switched off.
+        - ``stale``: the sorted names of the inputs, such as files and drives, that have changed since the record was
+          made. Empty if the record is current.
 
     Raises:
         AblationError: A record or a mechanism is invalid.

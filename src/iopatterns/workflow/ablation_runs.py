@@ -1,7 +1,8 @@
-"""Measure the cells that claims depend on, with one mechanism switched off.
+"""Measure the cells that claims use, with one mechanism switched off.
 
-A mechanism is something that a simulated drive, the kernel or its file system does, such as read-ahead. This module is
-separate from `ablation`, so that the rule that judges claims does not depend on modules that measure.
+A cell is one configuration: a drive, its settings and a workload. A mechanism is something that a simulated drive, the
+kernel or its file system does, such as read-ahead. This module is separate from `ablation`, so that the rule that
+judges claims does not depend on modules that measure.
 """
 
 import functools
@@ -20,16 +21,25 @@ from iopatterns.workflow import ablation
 
 
 def measure_without_mechanism(root: Path, name: str, overrides: Mapping[str, Any], output: Path) -> None:
-    """Measure the cells that claims of any study use, with one mechanism switched off.
+    """Measure the cells that claims use, with one mechanism switched off.
+
+    A claim is a published statement that is checked. A cell is one configuration: a drive, its settings and a workload.
+    A mechanism is something that a simulated drive, the kernel or its file system does, such as read-ahead. Only
+    simulated drives that have the mechanism are measured.
 
     Args:
         root: The project's folder.
-        name: The name of the run, a key of `ablation.ablation_runs_by_name`. In the run `BASELINE_RUN` nothing is
-            switched off.
-        overrides: Values that replace keys of config/config.yaml.
-        output: The folder for the results, which is emptied first. It gets ``<study>.parquet`` and
-            ``<study>.tuning.json`` for each study, in the same format as the files in results/measurements. The raw
-            files are deleted at the end.
+        name: The name of the run, a key of `ablation.ablation_runs_by_name`, such as ``read-ahead``. In the run
+            ``nothing`` (`BASELINE_RUN`) no mechanism is switched off, and all simulated drives are measured.
+        overrides: Values that replace top-level keys of config/config.yaml: ``{"runtime": "1 s"}``; empty for none.
+        output: The folder for the results, which is deleted first if it exists. It gets ``<study>.parquet`` and
+            ``<study>.tuning.json`` for each study with such cells, in the format of the files in results/measurements.
+            The raw files are deleted at the end.
+
+    Raises:
+        AblationError: A mechanism is invalid.
+        ConfigError: The configuration is invalid.
+        IoPatternsError: A cell could not be measured, see `measure_cell`.
     """
     conf = ablation.simulated_drives_only(config.load_config(root, overrides))
     if name != ablation.BASELINE_RUN:

@@ -26,8 +26,10 @@ _SLOWEST_WRITE_BYTES_PER_S = 2e7
 class Batch:
     """Cells of one study on one drive that one Snakemake job measures in turn.
 
+    A cell is one configuration: a drive, its settings and a workload.
+
     Attributes:
-        name: The name of the job's rule.
+        name: The name of the job's rule, such as ``measure_saif2020_1``.
         drive: The name of the drive.
         study: The name of the study.
         cells: The cells, in the order in which they are measured.
@@ -40,11 +42,18 @@ class Batch:
 
 
 def study_batches(cells: Cells, study: str) -> list[Batch]:
-    """Return the batches of a study.
+    """Return the batches of a study: the groups of cells that one job each measures.
 
-    Cells on archives, which are drives that were measured elsewhere, are in no batch. The cells of a batch take a few
-    seconds in all, and a longer cell has a batch of its own. The batches depend on the configuration only: a job on
-    another host computes the same batches, whichever raw files exist there.
+    A cell is one configuration: a drive, its settings and a workload. A batch has cells of one drive, in the order of
+    the study's file. Its cells together take an estimated eight seconds at most, and a longer cell has a batch of its
+    own. Cells on archives, which are drives that were measured elsewhere, are in no batch.
+
+    The batches depend on the configuration only, and not on existing raw files. A job on another host therefore
+    computes the same batches.
+
+    Args:
+        cells: All cells of the run.
+        study: The name of the study.
     """
     found: list[list[grid.Cell]] = []
     room_s, room_characters, drive = 0.0, 0, ""
@@ -67,19 +76,26 @@ def study_batches(cells: Cells, study: str) -> list[Batch]:
 
 
 def batches_by_name(cells: Cells) -> dict[str, Batch]:
-    """Return the batches of all studies, by the name of the batch."""
+    """Return the batches of all studies by name, such as ``measure_saif2020_1``.
+
+    A batch is a group of cells (configurations to measure) that one Snakemake job measures.
+
+    Args:
+        cells: All cells of the run.
+    """
     return {batch.name: batch for study in cells.studies for batch in study_batches(cells, study)}
 
 
 def time_limit_min(cells: Cells, batch: Batch, attempt: int) -> int:
     """Return the time limit in minutes of a cluster job that measures a batch.
 
-    The limit is proportional to the number of the attempt.
+    A batch is a group of cells (configurations to measure). The limit is a generous multiple of the estimated duration,
+    rounded up. It is proportional to the number of the attempt.
 
     Args:
         cells: All cells of the run.
         batch: The batch.
-        attempt: The number of the attempt, from 1.
+        attempt: The number of the attempt to run the job, from 1.
     """
     seconds = _measuring_s(cells, batch.cells) + forecast.preconditioning_s(cells, batch.drive)
     if kinds.is_real(cells.config.drives[batch.drive]):  # the drive may have to be filled first
@@ -88,9 +104,13 @@ def time_limit_min(cells: Cells, batch: Batch, attempt: int) -> int:
 
 
 def recorded_traces(batch: Batch) -> list[str]:
-    """Return the paths of the traces that a batch replays, if this run records them.
+    """Return the paths of the traces that a batch replays and that this run records.
 
-    Other replayed traces exist before the run, and are left out.
+    A trace lists requests to a drive. Replayed traces that exist before the run are left out. Each path is returned
+    once, relative to the project's folder, such as ``results/traces/kapoor/scale-fsync-0.parquet``.
+
+    Args:
+        batch: A group of cells (configurations to measure) that one job measures.
     """
     replays = (cell.specification.get("replay") for cell in batch.cells)
     return list(dict.fromkeys(replay["trace"] for replay in replays if replay and "made_of" in replay))
@@ -99,7 +119,11 @@ def recorded_traces(batch: Batch) -> list[str]:
 def specification_options(cells: Iterable[grid.Cell]) -> list[str]:
     """Return command line options of `iopatterns measure`, one for each cell.
 
-    An option is ``--specification=`` with the cell's specification as JSON.
+    A cell is one configuration: a drive, its settings and a workload. An option is ``--specification=`` with the cell's
+    specification as JSON: ``--specification={"drive":{…},"fio":{…},…}``.
+
+    Args:
+        cells: The cells, in the order of the options.
     """
     return [f"--specification={canonical_json(cell.specification)}" for cell in cells]
 
@@ -107,8 +131,9 @@ def specification_options(cells: Iterable[grid.Cell]) -> list[str]:
 def job_message(cells: Cells, of_job: Iterable[grid.Cell]) -> str:
     """Return the message that announces a job to the user.
 
-    It has a line for each cell that is still to be measured. If all cells have been measured, it says that the job
-    checks whether they are complete.
+    The message has a line for each cell that is still to be measured, such as ``Measuring saif2020 on px05smb040:
+    randread-4k-q1-j1-1a2b3c4d``. If all cells have been measured, the message says that the job checks whether they are
+    complete.
 
     Args:
         cells: All cells of the run.

@@ -37,25 +37,30 @@ _COPIED = ("*.fio", "*.sh")
 
 
 class CaptureError(IoPatternsError):
-    """A trace could not be recorded; the message has the cause."""
+    """A block trace could not be recorded; the message has the cause.
+
+    A block trace lists the requests that reach a drive while programs run.
+    """
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
 class TraceRecording:
-    """The description of how one trace is recorded on a simulated drive.
+    """The description of how one block trace is recorded on a simulated drive.
 
-    The guest either runs shell commands, one for each phase, or replays processes of a system call trace.
+    A block trace lists the requests that reach a drive. They are recorded in a guest, a Linux system whose disk is the
+    simulated drive. The guest either runs shell commands, one for each phase, or replays processes of a system call
+    trace, which is a recording of the calls of programs.
 
     Attributes:
         study: The name of the study.
-        name: The name of the recording, and of the file of its trace.
+        name: The name of the recording, such as ``scale-fsync-0``. The file of its trace is ``<name>.parquet``.
         drive: The name of the simulated drive.
-        options: Options of `linux.LinuxOptions`, by name.
-        phases: The shell command of each phase, by the name of the phase; empty for a replay.
-        level: An environment variable for the shell commands, with its value by its name. It distinguishes this
-            recording from similar ones. Empty if there is none.
+        options: Attributes of `linux.LinuxOptions` by name: ``{"file_system": "ext4", "queue_depth": 32}``.
+        phases: The shell command of each phase, by the name of the phase, in order; empty for a replay.
+        level: An environment variable for the shell commands, as a mapping of its name to its value. It distinguishes
+            this recording from similar ones. Empty if there is none.
         replay: The processes to replay; None for shell commands.
     """
 
@@ -70,7 +75,8 @@ class TraceRecording:
     def script(self) -> str:
         """Return the shell script that runs in the guest.
 
-        It prints the guest's time at the start of each phase, and at the end.
+        The script prints a line ``phase NAME NANOSECONDS`` with the guest's time of day for the start of each phase. A
+        last line, ``phase end NANOSECONDS``, has the time of the end.
         """
         if self.replay is not None:
             return self.replay.script()
@@ -88,9 +94,15 @@ class TraceRecording:
 def load_recordings(root: Path, study: str | None = None) -> list[TraceRecording]:
     """Return the recordings that data/workloads/<study>/recordings.yaml describes.
 
+    A recording says how a block trace (a list of requests to a drive) is recorded on a simulated drive.
+
     Args:
         root: The project's folder.
         study: The name of the study; None for the recordings of all studies.
+
+    Returns:
+        The recordings, in the order of the studies' names and then of the file. The list is empty for a study without
+        recordings.
 
     Raises:
         ConfigError: A file of recordings cannot be read.
@@ -137,20 +149,23 @@ def _replays(group: str, processes: Mapping[str, Any]) -> Iterator[tuple[str, pr
 
 
 def planned_recordings(root: Path, studies: Iterable[str]) -> dict[str, config.PlannedRecording]:
-    """Return the recordings of some studies, each for the shipped trace it replaces.
+    """Return the recordings of studies, by the shipped trace that each replaces.
 
-    A shipped trace is a committed file, data/traces/<study>/<name>.parquet. A run that records traces replays a file
-    below results/traces instead.
+    A block trace lists the requests that reached a drive. A shipped trace is a committed file,
+    data/traces/<study>/<name>.parquet. A run that records traces replays a file below results/traces instead.
 
     Args:
         root: The project's folder.
-        studies: The names of the studies.
+        studies: The names of the studies. A study without recordings adds nothing.
 
     Returns:
-        A mapping of the path of the shipped trace to the recording.
+        A mapping of the path of the shipped trace to the recording. The recording has the path of the file below
+        results/traces and a SHA-256 of everything that determines the trace. Paths are relative to the project's
+        folder.
 
     Raises:
         CaptureError: The Linux kernel for recording has not been built.
+        ConfigError: A file of recordings cannot be read.
     """
     kernel = root / _KERNEL
     if not kernel.is_file():
@@ -179,42 +194,52 @@ def planned_recordings(root: Path, studies: Iterable[str]) -> dict[str, config.P
 
 
 def recording_digest(conf: config.Config, study: str, name: str) -> str:
-    """Return the SHA-256 of the inputs of a recording.
+    """Return the SHA-256 of everything that determines a recorded trace.
 
-    The inputs are the files in data/workloads/<study>, the options, the script, the simulated drive, the kernel and the
-    programs. The result is an empty text if this recording is not planned in the configuration.
+    These inputs are the files in data/workloads/<study>, the options, the script, the simulated drive, the kernel and
+    the programs. The trace lists the requests that reach the drive while the script runs.
 
     Args:
         conf: The configuration.
         study: The name of the study.
-        name: The name of the recording.
+        name: The name of the recording, such as ``scale-fsync-0``.
+
+    Returns:
+        64 hexadecimal digits; an empty text if the configuration plans no such recording.
     """
     found = conf.recordings.get(f"{SHIPPED_TRACES}/{study}/{name}.parquet")
     return found.made_of if found else ""
 
 
 def workload_files(root: Path, study: str) -> list[str]:
-    """Return the paths of the files that describe a study's recordings.
+    """Return the paths of the files that describe a study's recordings, sorted.
 
     These are the files in data/workloads/<study> except Markdown files. The paths are relative to the project's folder.
+    The folder must exist.
+
+    Args:
+        root: The project's folder.
+        study: The name of the study.
     """
     folder = f"{WORKLOADS_FOLDER}/{study}"
     return sorted(f"{folder}/{path.name}" for path in (root / folder).iterdir() if path.suffix != ".md")
 
 
 def record_trace(root: Path, study: str, name: str, output: Path) -> None:
-    """Record a trace, and write it as a Parquet file.
+    """Record a block trace on a simulated drive, and write it as a Parquet file.
 
-    The file has the project's form of a block trace. Its metadata contain the start of each phase.
+    The trace lists the requests that reach the drive while a Linux guest runs the workload. The metadata of the file
+    contain the start of each phase, see `parquet.read_phases`.
 
     Args:
         root: The project's folder.
         study: The name of the study.
-        name: The name of the recording.
-        output: The Parquet file to write.
+        name: The name of the recording, one of those that `load_recordings` returns.
+        output: The Parquet file to write, which is replaced if it exists.
 
     Raises:
         CaptureError: The drive is not simulated, or the script failed in the guest.
+        TwinError: The simulated drive or an option is not valid, or the kernel is not installed.
     """
     recording = next(each for each in load_recordings(root, study) if each.name == name)
     entry = drive_entries.read_drive_entries(root).entries[recording.drive]
@@ -254,10 +279,13 @@ def record_trace(root: Path, study: str, name: str, output: Path) -> None:
 def write_shipped_trace(trace: Path, output: Path, marks: Mapping[str, int]) -> None:
     """Write a trace in the form of shipped traces: Parquet with the start of phases.
 
+    A trace lists the requests that reached a drive. Shipped traces are the committed files in data/traces.
+
     Args:
         trace: The CSV file that `twin linux` wrote. Its times are those of the guest's clock.
-        output: The Parquet file to write.
-        marks: The time of the guest's clock at the start of each phase in nanoseconds, by the name of the phase.
+        output: The Parquet file to write, which is replaced if it exists.
+        marks: The time at the start of each phase, in nanoseconds of the same clock, by the name of the phase and in
+            order of time. The last entry, ``end``, is the end of the last phase.
     """
     import pandas as pd  # not needed to plan a run
 
@@ -270,18 +298,24 @@ def write_shipped_trace(trace: Path, output: Path, marks: Mapping[str, int]) -> 
 def recording_provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:
     """Return the provenance of a study's recorded traces: how each of them was made.
 
+    A trace lists the requests that reached a simulated drive.
+
     Args:
         root: The project's folder.
         study: The name of the study.
-        made: The paths of all traces of the study.
+        made: The paths of all recorded traces of the study, Parquet files.
 
     Returns:
         A mapping with these keys:
 
         - ``kernel``: the versions of its source and compiler, and the checksums of its configuration and binary.
         - ``programs``: the version of fio and of each mkfs program, by the name of the program.
-        - ``traces``: a mapping for each trace, by name. Its keys are ``drive``, ``options``, ``script``, ``processes``
-          (for a replay), ``requests`` (their number), ``phases_ns`` (start of each phase) and ``sha256``.
+        - ``traces``: a mapping for each trace, by the name of the recording. Its keys are ``drive``, ``options``,
+          ``script`` (lines), ``processes`` (for a replay), ``requests`` (their number), ``phases_ns`` (start of each
+          phase) and ``sha256``.
+
+    Raises:
+        KeyError: A trace of the study is missing in ``made``.
     """
     built = (root / ".linux/linux.txt").read_text(encoding="utf-8").splitlines()
     recorded = {path.stem: path for path in made}
@@ -324,13 +358,17 @@ def _version(program: str, option: str) -> str:
 def compare_with_shipped(root: Path, made: Mapping[str, Any], study: str) -> tuple[bool, str]:
     """Compare recorded traces with the shipped traces in data/traces.
 
+    A trace lists the requests that reached a simulated drive. The checksums and descriptions of the traces are
+    compared, not the files themselves.
+
     Args:
         root: The project's folder.
         made: The provenance of the recorded traces, as `recording_provenance` returns it.
         study: The name of the study.
 
     Returns:
-        Whether each recorded trace is identical to its shipped trace, and a line of text about the comparison.
+        Whether each recorded trace is identical to its shipped trace, and a line of text about the comparison. If the
+        study has no shipped traces, the first item is False, and the text says how to ship the recorded traces.
     """
     path = root / SHIPPED_TRACES / study / PROVENANCE_FILE
     if not path.exists():

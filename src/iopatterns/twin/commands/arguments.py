@@ -12,8 +12,9 @@ from iopatterns.twin import state
 
 
 class ModelNameType(CompletedName):
-    """Type of the argument MODEL: name of a model in data/twins, or path of a file.
+    """Type of a click argument: name of a model in data/twins, or path of a file.
 
+    A model is a YAML file with the parameters of a simulated drive. The value is text, which this type does not check.
     The shell completes the names.
     """
 
@@ -25,28 +26,34 @@ class ModelNameType(CompletedName):
 
 
 class QuantityType(click.ParamType[int]):
-    """Type of option whose value is a number with a unit, such as ``512 MiB``."""
+    """Type of a click option whose value is a number with a unit, such as ``512 MiB``.
+
+    The option's function receives an integer in a base unit, such as bytes.
+    """
 
     def __init__(self, name: str, parse: Callable[[str], int], example: str) -> None:
         """Define a type of option for one kind of quantity.
 
         Args:
             name: Name of the quantity in help texts and messages, such as ``size``.
-            parse: Converts the text to an integer in the base unit (bytes, for example); raises ValueError if the text
-                is not valid.
-            example: A valid text, for messages.
+            parse: Converts the text to an integer in the base unit, such as bytes. It raises ValueError if the text is
+                not valid.
+            example: A valid text, for messages, such as ``512 MiB``.
         """
         self.name = name
         self._parse = parse
         self._example = example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the quantity in its base unit; fail with a usage error if invalid.
+        """Return the value of an option in its base unit, such as bytes.
 
         Args:
-            value: The text; or an integer in the base unit, which is returned unchanged.
+            value: The text, such as ``512 MiB``; or an integer in the base unit, which is returned unchanged.
             param: The option, for the error message.
             ctx: The context of the command, for the error message.
+
+        Raises:
+            click.BadParameter: The text is not valid.
         """
         try:
             return value if isinstance(value, int) else self._parse(value)
@@ -103,12 +110,14 @@ def state_folder_of(model: str, folder: Path | None) -> Path:
     The drive keeps its settings in this folder from one run to the next.
 
     Args:
-        model: Name of a model, or path of a model file.
-        folder: The folder that the user gave; None for the default folder of the model.
+        model: Name of a model in data/twins, such as ``px05smb040``, or path of a model file.
+        folder: The folder that the user gave; None for the default folder of the model, ``iopatterns/twins/NAME`` below
+            ``$XDG_STATE_HOME`` (by default ``~/.local/state``).
 
     Raises:
         TwinError: The model does not exist.
         OutputError: The folder contains files that no simulated drive wrote.
+        OSError: The folder cannot be created.
     """
     from iopatterns.twin import models
 

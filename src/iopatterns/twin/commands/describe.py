@@ -1,4 +1,4 @@
-"""Command `twin describe`."""
+"""Command `twin describe`, which prints the parameters of a simulated drive."""
 
 import itertools
 import json
@@ -12,7 +12,12 @@ from iopatterns.twin.commands.arguments import MODEL_ARGUMENT
 @MODEL_ARGUMENT
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def command(model: str, as_json: bool) -> None:
-    """Print the parameters of MODEL with their provenance."""
+    """Print the parameters of MODEL with their provenance.
+
+    MODEL is the name of a model (`twin list`), or the path of a model file. The provenance of a value is datasheet,
+    fitted or assumed. The output also has the source and the meaning of each parameter, and the errors of the recorded
+    fit, if the file records one.
+    """
     from iopatterns.twin import models
 
     loaded = models.load_model(model)

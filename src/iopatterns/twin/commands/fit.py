@@ -1,4 +1,4 @@
-"""Command `twin fit`."""
+"""Command `twin fit`, which fits parameters of a simulated drive to measurements."""
 
 from pathlib import Path
 
@@ -46,13 +46,16 @@ def command(  # noqa: PLR0917 - click passes arguments by name
 ) -> None:
     """Fit parameters of MODEL to measured points.
 
-    If neither --points nor --move is given, the command repeats the fit that is recorded in the model file.
+    A point is a workload and the rate or latency that was measured for it. The fit changes the parameters of --move
+    until the simulated workloads give the measured values as nearly as possible. If neither --points nor --move is
+    given, the command repeats the fit that is recorded in the model file.
 
     In fio's JSON output, each section of the job file gives up to two points: one for its reads and one for its writes.
     The value of a point is the total of all jobs of the section.
 
-    If the mean error of the fitted points is above --most-error, the command writes no file and exits with status 1.
-    The values of --set apply during the fit only.
+    The command prints the fitted parameters and the error of each point. If the mean error of the fitted points is
+    above --most-error, the command writes no file and exits with status 1. The values of --set apply during the fit
+    only.
     """
     from iopatterns.base.ownership import OutputFile
     from iopatterns.twin import models

@@ -1,4 +1,4 @@
-"""Command `twin linux`."""
+"""Command `twin linux`, which runs a program in a guest with a simulated drive."""
 
 import sys
 from pathlib import Path
@@ -89,7 +89,8 @@ from iopatterns.twin.commands.arguments import (
 def command(model: str, command: tuple[str, ...], **options: Any) -> None:
     """Run COMMAND in a Linux guest with a simulated drive.
 
-    The drive of the guest, /dev/vda, is the simulated drive MODEL. The guest runs in virtual time.
+    MODEL is the name of a model of a drive (`twin list`), or the path of a model file. The guest has this simulated
+    drive as /dev/vda. The guest runs in virtual time unless --real-time is given.
 
     COMMAND is a program of this host and runs as an ordinary user. The file system of the drive is mounted at
     /mnt/drive. With --fs none there is no file system, and COMMAND uses the bare drive. The text {drive} in COMMAND

@@ -1,11 +1,14 @@
-"""Command `twin list`."""
+"""Command `twin list`, which prints the models of simulated drives."""
 
 import click
 
 
 @click.command()
 def command() -> None:
-    """List the models of simulated drives in data/twins."""
+    """List the models of simulated drives in data/twins.
+
+    The command prints a line for each model: name, transport (sas, sata or nvme), capacity and description.
+    """
     from iopatterns.twin import models
 
     for name in models.list_models():

@@ -1,4 +1,4 @@
-"""Command `twin power-cycle`."""
+"""Command `twin power-cycle`, which drops unsaved settings of a simulated drive."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,11 @@ from iopatterns.twin.state import SETTINGS_FILE
 @MODEL_ARGUMENT
 @STATE_OPTION
 def command(model: str, folder: Path | None) -> None:
-    """Power-cycle a simulated drive: unsaved settings are lost."""
+    """Power-cycle a simulated drive: unsaved settings are lost.
+
+    MODEL is the name of a model of a drive (`twin list`), or the path of a model file. The saved settings of the drive,
+    such as its cache settings, replace its current settings.
+    """
     folder = state_folder_of(model, folder)
     settings = folder / SETTINGS_FILE
     if settings.exists():

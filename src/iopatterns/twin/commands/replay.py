@@ -1,4 +1,4 @@
-"""Command `twin replay`."""
+"""Command `twin replay`, which replays a list of requests on a simulated drive."""
 
 import json
 from pathlib import Path
@@ -40,9 +40,14 @@ def command(
 ) -> None:
     """Replay the block trace TRACE on MODEL without fio.
 
+    A block trace lists the requests that a drive received. TRACE has any form that `twin trace` reads. MODEL is the
+    name of a model of a drive (`twin list`), or the path of a model file.
+
     Without --depth, each request is submitted at its time in the trace (open loop). With --depth, each thread keeps
-    that many requests outstanding (closed loop). TRACE has any form that `twin trace` reads. The command prints a
-    summary and the counters of the drive as JSON.
+    that many requests outstanding (closed loop).
+
+    The command prints a summary and the counters of the drive as JSON. The summary has the number of requests, the
+    duration, the rate and the latencies.
     """
     from iopatterns.base import reading_progress
     from iopatterns.twin import models, traces

@@ -1,4 +1,4 @@
-"""Command `twin reset`."""
+"""Command `twin reset`, which deletes the settings and data of a simulated drive."""
 
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from iopatterns.twin.state import SETTINGS_FILE
 def command(model: str, folder: Path | None) -> None:
     """Reset the simulated drive MODEL to its factory state.
 
-    All settings and all kept data of the drive are deleted.
+    MODEL is the name of a model of a drive (`twin list`), or the path of a model file. All settings and all kept data
+    of the drive are deleted from its state folder (--state).
     """
     folder = state_folder_of(model, folder)
     for path in (folder / SETTINGS_FILE, folder / "content", *folder.glob("model-*")):

@@ -1,6 +1,6 @@
 """Command `twin run`, for help and shell completion.
 
-When a user runs a program, `iopatterns.twin.__main__` bypasses this module.
+When a user runs a program on a simulated drive, `iopatterns.twin.__main__` bypasses this module.
 """
 
 import click
@@ -14,5 +14,8 @@ from iopatterns.twin.commands.arguments import ModelNameType
 )
 @click.argument("words", nargs=-1, type=ModelNameType())
 def command(words: tuple[str, ...]) -> None:
-    """Run a program on a simulated drive in virtual time."""
+    """Run a program on a simulated drive in virtual time.
+
+    `twin run --help` prints the arguments.
+    """
     running.main(list(words))

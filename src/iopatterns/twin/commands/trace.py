@@ -1,4 +1,4 @@
-"""Command `twin trace`."""
+"""Command `twin trace`, which converts a list of requests to a Parquet file."""
 
 import json
 from pathlib import Path
@@ -18,13 +18,13 @@ from iopatterns.twin.commands.arguments import FILE_TYPE, SKIP_BAD_OPTION
 def command(trace: Path, output: Path, issued: bool, skip_bad: bool, overwrite: bool) -> None:
     """Convert the block trace IN to the Parquet file OUT.
 
-    IN is an I/O log of fio, the text output of blkparse, the binary records of blktrace, a CSV trace of MSR Cambridge,
-    a Parquet file, or a CSV file with a header.
+    A block trace lists the requests that a drive received. IN is an I/O log of fio, the text output of blkparse, the
+    binary records of blktrace, a CSV trace of MSR Cambridge, a Parquet file, or a CSV file with a header.
 
     A Parquet file, or a CSV file with a header, needs the columns operation, offset_bytes and size_bytes. The arrival
     times are in the optional column time_ns or time_us.
 
-    The command prints a summary as JSON.
+    The command prints a summary as JSON: the form of IN, the number of requests, and the duration in nanoseconds.
     """
     from iopatterns.base import reading_progress
     from iopatterns.twin import traces

@@ -30,12 +30,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TraceForm:
-    """Format of block traces.
+    """File format of block traces.
+
+    A block trace lists the requests that a drive received.
 
     Attributes:
-        name: Name of the format, as recorded in converted files.
-        matches: Function that returns whether a file has the format. Arguments: the first bytes, the first line and the
-            path of the file.
+        name: Name of the format, such as ``I/O log of fio``, as recorded in converted files.
+        matches: Function that returns whether a file has the format. Its arguments are the first bytes of the file (at
+            most 4096), the first line that is not part of a header of blkparse, and the path of the file.
         read: Function that yields the requests of a file as tables, with the columns of `read_pieces`.
         has_issued: Whether the format records both the requests queued in the kernel and the requests issued to the
             drive.
@@ -100,29 +102,31 @@ def _detect_form(path: Path) -> TraceForm:
 
 
 def read_pieces(path: Path, *, skipped: SkippedLines | None = None, issued: bool = False) -> Iterator[pd.DataFrame]:
-    """Yield the requests of a block trace as tables.
+    """Yield the requests of a block trace as tables, in the order of the trace.
 
-    Each table has at most `form.PIECE_REQUESTS` rows, so that memory use does not grow with the length of the trace.
-    The format is determined from the content and the name of the file; docs/traces.md describes the formats. Columns:
+    A block trace lists the requests that a drive received. Each table has at most 100,000 rows, so that memory use does
+    not grow with the length of the trace. The format is determined from the content and the name of the file;
+    docs/traces.md describes the formats. Columns:
 
-    - ``operation`` (uint8): a value of `OPERATIONS`, such as 0 for a read and 1 for a write.
+    - ``operation`` (uint8): 0 for a read, 1 for a write, 2 for a flush, 3 for a discard; see `OPERATIONS`.
     - ``offset_bytes`` and ``size_bytes`` (uint64).
     - ``arrival_ns`` (int64): time of the request's arrival.
     - ``dispatched_ns`` (int64): time at which the request was issued to the drive.
     - ``completed_ns`` (int64): time at which the request completed.
 
-    All times count from the arrival of the first request. A time that is unknown for the whole trace has no column. A
-    time that is unknown for a single request is `UNKNOWN_TIME`.
+    All times are nanoseconds since the arrival of the first request. A time that is unknown for the whole trace has no
+    column. A time that is unknown for a single request is `UNKNOWN_TIME`.
 
     Args:
         path: The trace file.
         skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
             line.
-        issued: Whether to read the requests issued to the drive instead of those queued in the kernel. Only some
-            formats record both.
+        issued: Whether to read the requests issued to the drive instead of those queued in the kernel. Only the formats
+            of blktrace and blkparse record both.
 
     Raises:
-        TwinError: The file is not a valid trace. The message has the file and the line, byte, request or column.
+        TwinError: The file is missing, or is not a valid trace. The message has the file and the line, byte, request or
+            column. Or ``issued`` is set, and the format does not record issued requests separately.
     """
     source = TraceFile(path, skipped, issued)
     try:
@@ -141,12 +145,12 @@ def read_pieces(path: Path, *, skipped: SkippedLines | None = None, issued: bool
 
 @dataclass(frozen=True)
 class TraceConversion:
-    """Result of converting a block trace.
+    """Result of converting a block trace to Parquet.
 
     Attributes:
-        form: Name of the original format.
+        form: Name of the original format, such as ``I/O log of fio``.
         requests: Number of requests.
-        duration_ns: Time from the first to the last arrival; None if the trace has no times.
+        duration_ns: Time from the first to the last arrival, in nanoseconds; None if the trace has no times.
     """
 
     form: str
@@ -157,11 +161,13 @@ class TraceConversion:
 def convert_trace(
     path: Path, output: Path, *, skipped: SkippedLines | None = None, issued: bool = False, overwrite: bool = False
 ) -> TraceConversion:
-    """Convert a block trace of any supported format to Parquet.
+    """Convert a block trace of any supported format to a Parquet file.
+
+    A block trace lists the requests that a drive received. docs/traces.md describes the formats.
 
     Args:
         path: The trace file.
-        output: The Parquet file.
+        output: The Parquet file to write.
         skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
             line.
         issued: Whether to read the requests issued to the drive instead of those queued in the kernel.
@@ -171,7 +177,8 @@ def convert_trace(
         The original format, the number of requests and the duration.
 
     Raises:
-        TwinError: The trace is not valid or has no requests, or ``output`` does not end in .parquet.
+        TwinError: The trace is not valid or has no requests, its arrival times decrease, or ``output`` does not end in
+            .parquet.
         OutputError: The output is the trace itself, or exists and ``overwrite`` is false.
     """
     if output.suffix != ".parquet":
@@ -186,19 +193,23 @@ def convert_trace(
 def write_as_parquet(
     path: Path, temporary: Path, *, skipped: SkippedLines | None = None, issued: bool = False
 ) -> TraceConversion:
-    """Write the requests of a block trace, of any supported format, to a temporary file.
+    """Write the requests of a block trace to a Parquet file, which is overwritten.
+
+    A block trace lists the requests that a drive received. `convert_trace` does the same, but checks the output path,
+    and leaves no partial file behind.
 
     Args:
-        path: The trace file.
+        path: The trace file, of any supported format.
         temporary: The Parquet file, which is overwritten.
-        skipped: As for `convert_trace`.
-        issued: As for `convert_trace`.
+        skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
+            line.
+        issued: Whether to read the requests issued to the drive instead of those queued in the kernel.
 
     Returns:
         The original format, the number of requests, which may be 0, and the duration.
 
     Raises:
-        TwinError: The trace is not valid.
+        TwinError: The trace is not valid, or its arrival times decrease.
     """
     requests = 0
     last_ns: int | None = None

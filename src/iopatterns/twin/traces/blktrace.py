@@ -1,7 +1,7 @@
 """Read traces of the kernel's block layer, by blkparse(1) or blktrace(8).
 
-The kernel records several events for each request: queued, issued to the drive, completed. This module combines them to
-requests.
+The kernel records several events for each request: queued, issued to the drive, completed. This module combines the
+events of each request to one request.
 """
 
 import heapq
@@ -30,13 +30,14 @@ class BlockEvent(NamedTuple):
     """Event of a request in the kernel's block layer.
 
     Attributes:
-        time_ns: Time of the event, since the start of the trace.
+        time_ns: Time of the event in nanoseconds since the start of the trace.
         device: Major and minor number of the device, such as ``8,0``.
         action: ``Q`` (queued), ``D`` (issued to the drive), ``R`` (returned by the drive to be issued again) or ``C``
             (completed).
         flushes: Whether the request flushes the drive's cache. If the request has data, the flush precedes the data.
-        operation: Number of the operation, see `form.OPERATIONS`.
-        offset_bytes: Offset of the data.
+        operation: Number of the operation: 0 for a read, 1 for a write, 3 for a discard. It has no meaning for a
+            request without data.
+        offset_bytes: Offset of the data on the device.
         size_bytes: Size of the data; 0 for a request without data.
     """
 
@@ -182,7 +183,16 @@ _KINDS = {"R": _READ, "W": _WRITE, "D": _DISCARD}
 def read_blkparse(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the requests in blkparse's default text output as tables.
 
-    The columns are those of `traces.read_pieces`.
+    blkparse prints the events that blktrace has recorded in the kernel: queued, issued to the drive, completed. The
+    tables have the queued requests. They have the requests issued to the drive instead if ``source.issued`` is set, or
+    if the first 100,000 events contain no queued request. `traces.read_pieces` describes the columns of the tables.
+
+    Args:
+        source: The trace file.
+
+    Raises:
+        TwinError: The first 100,000 events contain no such request. Or a line is faulty, and ``source.skipped`` is
+            None.
     """
     return _request_tables(source, _text_events)
 
@@ -252,10 +262,10 @@ _PER_CPU_FILE = re.compile(r"(.*\.blktrace\.)\d+$")
 def byte_order(head: bytes) -> str:
     """Return the byte order of blktrace records: ``<`` (little) or ``>`` (big).
 
-    The result is empty if the bytes do not begin with a record.
+    The result is an empty text if the bytes do not begin with a record.
 
     Args:
-        head: The first bytes of a file.
+        head: The first bytes of a file; four suffice.
     """
     for order in ("<", ">"):
         if len(head) >= 4 and struct.unpack_from(f"{order}I", head)[0] >> 8 == _MAGIC >> 8:
@@ -266,10 +276,19 @@ def byte_order(head: bytes) -> str:
 def read_blktrace(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the requests in the binary records of blktrace as tables.
 
-    The columns are those of `traces.read_pieces`.
+    blktrace records events of requests in the kernel (queued, issued to the drive, completed), and writes a file
+    ``NAME.blktrace.CPU`` for each CPU. If the source has such a name, the files of all CPUs are read and merged by
+    time. A source with another name, such as the output of ``blkparse -d``, is read alone.
 
-    blktrace writes a file ``NAME.blktrace.CPU`` for each CPU. If the source has such a name, the files of all CPUs are
-    read and merged by time. A source with another name, such as the output of ``blkparse -d``, is read alone.
+    The tables have the queued requests. They have the requests issued to the drive instead if ``source.issued`` is set,
+    or if the first 100,000 events contain no queued request. `traces.read_pieces` describes the columns of the tables.
+
+    Args:
+        source: The trace file, or one of the files of the CPUs.
+
+    Raises:
+        TwinError: The first 100,000 events contain no such request, or a file has another version of the format. Or a
+            record is faulty, and ``source.skipped`` is None.
     """
     return _request_tables(source, _binary_events)
 
@@ -277,7 +296,10 @@ def read_blktrace(source: TraceFile) -> Iterator[pd.DataFrame]:
 def is_per_cpu_file(path: Path) -> bool:
     """Return whether a file is named like blktrace's files: ``sda.blktrace.0``.
 
-    The file of an idle CPU is empty. Only the name of such a file shows the format.
+    blktrace writes a file for each CPU. The file of an idle CPU is empty, so that only its name shows the format.
+
+    Args:
+        path: The path of the file, which is not read.
     """
     return _PER_CPU_FILE.match(path.name) is not None
 

@@ -1,4 +1,4 @@
-"""Types and tables for block traces.
+"""Types and tables that all formats of block traces share.
 
 A block trace lists the requests that a drive received.
 """
@@ -31,7 +31,9 @@ TraceRequests = Iterable[TraceRequest]
 
 @dataclass(frozen=True)
 class TraceFile(input_file.InputFile):
-    """File with a block trace.
+    """File with a block trace, and how to read it.
+
+    A block trace lists the requests that a drive received.
 
     Attributes:
         path: The file.
@@ -48,10 +50,10 @@ class TraceFile(input_file.InputFile):
     def check_columns(self, names: Sequence[str]) -> None:
         """Raise TwinError unless a table has the columns that each trace requires.
 
-        The required columns are ``operation``, ``offset_bytes`` and ``size_bytes``.
+        The required columns are ``operation``, ``offset_bytes`` and ``size_bytes``. Other columns may be present.
 
         Args:
-            names: The columns of the table.
+            names: The names of the table's columns.
         """
         for column in REQUEST_COLUMNS:
             if column not in names:
@@ -62,14 +64,17 @@ class TraceFile(input_file.InputFile):
 
 
 def request_tables(requests: TraceRequests, times: Iterable[str]) -> Iterator[pd.DataFrame]:
-    """Yield requests as tables, with the columns of `traces.read_pieces`.
+    """Yield the requests of a block trace as tables, in the same order.
 
-    Each table has at most `PIECE_REQUESTS` rows. The times in the tables count from the first arrival.
+    Each table has at most 100,000 rows and the columns operation, offset_bytes and size_bytes, followed by the time
+    columns in ``times``; see `traces.read_pieces`. If the trace has arrival times, all times in the tables count from
+    the first arrival.
 
     Args:
-        requests: The requests of a trace, in order.
-        times: Names of the time columns (keys of `TIME_COLUMNS`) that the trace has. The tables have no other time
-            columns.
+        requests: The requests, in order. Each is a tuple of operation, offset_bytes, size_bytes, arrival_ns,
+            dispatched_ns and completed_ns; an unknown time is `UNKNOWN_TIME`.
+        times: Names of the time columns that the tables have: any of ``arrival_ns``, ``dispatched_ns`` and
+            ``completed_ns``.
     """
     requests = iter(requests)
     start_ns: int | None = None
@@ -92,22 +97,26 @@ def _columns(rows: Sequence[TraceRequest], times: Iterable[str]) -> dict[str, np
 
 
 def empty_requests() -> pd.DataFrame:
-    """Return a table without requests that has all columns of a trace."""
+    """Return a table without rows that has all columns of a block trace.
+
+    The columns are those of `traces.read_pieces`, including all three time columns.
+    """
     return pd.DataFrame(_columns([], TIME_COLUMNS))
 
 
 def subtract_start(piece: dict[str, np.ndarray], start_ns: int | None) -> int:
     """Subtract the time of a trace's first arrival from all times in a table.
 
-    `UNKNOWN_TIME` stays unchanged.
+    Times that are `UNKNOWN_TIME` stay unchanged.
 
     Args:
-        piece: Columns of the table by name. The time columns are replaced with new arrays.
-        start_ns: Time of the first arrival in the trace; None for the first table of the trace, which contains the
-            first arrival.
+        piece: Columns of the table by name, at least ``arrival_ns``. The time columns are replaced with new arrays, in
+            place in this dictionary.
+        start_ns: Time of the first arrival in the trace. None for the first table of the trace, which must have a row:
+            its first arrival is the first of the trace.
 
     Returns:
-        The time of the first arrival in the trace.
+        The time of the first arrival in the trace, in nanoseconds, as for the next table's ``start_ns``.
     """
     start = int(piece["arrival_ns"][0]) if start_ns is None else start_ns
     for name in TIME_COLUMNS:
@@ -117,14 +126,13 @@ def subtract_start(piece: dict[str, np.ndarray], start_ns: int | None) -> int:
 
 
 def check_order(arrival_ns: np.ndarray, previous_ns: int, first_request: int, trace: str) -> int:
-    """Raise TwinError if arrival times decrease; return the last of them.
-
-    Without arrival times ``previous_ns`` is returned.
+    """Raise TwinError if arrival times decrease; return the last arrival time.
 
     Args:
-        arrival_ns: Arrival times of consecutive requests.
-        previous_ns: Arrival time of the request before them.
-        first_request: Position of the first of these requests in the trace, for messages.
+        arrival_ns: Arrival times of consecutive requests, in nanoseconds. If the array is empty, ``previous_ns`` is
+            returned.
+        previous_ns: Arrival time of the request before these requests.
+        first_request: Position of the first of these requests in the trace, from 0, for messages.
         trace: Name of the trace for messages; may be empty.
     """
     steps_ns = np.diff(arrival_ns.astype(np.int64), prepend=previous_ns)

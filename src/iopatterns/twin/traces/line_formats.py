@@ -1,6 +1,7 @@
-"""Read block traces with one request per line.
+"""Read block traces in text formats with one request per line.
 
-The formats are CSV with a header, CSV of MSR Cambridge, and I/O logs of fio.
+A block trace lists the requests that a drive received. The formats are CSV with a header, CSV of MSR Cambridge, and I/O
+logs of fio.
 """
 
 import csv
@@ -43,9 +44,16 @@ def _split(line: str) -> list[str]:
 
 
 def read_csv_trace(source: TraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the requests of a CSV file with a header as tables.
+    """Yield the requests of a block trace, a CSV file with a header, as tables.
 
-    The tables have the columns of `traces.read_pieces`.
+    The file needs the columns operation (such as ``read``), offset_bytes and size_bytes. The time columns are optional:
+    time_ns or time_us, dispatched_ns, completed_ns. `traces.read_pieces` describes the columns of the tables.
+
+    Args:
+        source: The trace file.
+
+    Raises:
+        TwinError: A required column is missing. Or a line is faulty, and ``source.skipped`` is None.
     """
     lines = source.lines()
     _, head = next(lines, (1, ""))
@@ -140,9 +148,15 @@ def _number(word: str) -> float:
 def read_msr(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the requests in a block trace of MSR Cambridge as tables.
 
-    The columns are those of `traces.read_pieces`. The source is a CSV file with the requests of one disk, with or
-    without a header. The timestamp of a line is the arrival time of the request. The completion time is the arrival
-    time plus the response time.
+    The trace is a CSV file with the requests of one disk, with or without a header. The timestamp of a line is the
+    arrival time of the request. The completion time is the arrival time plus the response time. `traces.read_pieces`
+    describes the columns of the tables.
+
+    Args:
+        source: The trace file.
+
+    Raises:
+        TwinError: A line is faulty or is about another disk, and ``source.skipped`` is None.
     """
     start: int | None = None
     disk: tuple[str, str] | None = None
@@ -183,7 +197,14 @@ def read_msr(source: TraceFile) -> Iterator[pd.DataFrame]:
 def read_iolog(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the requests of an I/O log of fio as tables.
 
-    The tables have the columns of `traces.read_pieces`. A request arrives at the time at which fio would submit it.
+    A request arrives at the time at which fio would submit it. `traces.read_pieces` describes the columns of the
+    tables; arrival_ns is the only time column. Actions that are not requests, such as ``open``, are left out.
+
+    Args:
+        source: The log file.
+
+    Raises:
+        TwinError: A line is faulty, and ``source.skipped`` is None.
     """
     operations = {action: OPERATION_NUMBERS[action] for action in ("read", "write", "trim", "sync", "datasync")}
     requests = (

@@ -1,4 +1,7 @@
-"""Read and write block traces as Parquet files, table by table."""
+"""Read and write block traces as Parquet files, table by table.
+
+A block trace lists the requests that a drive received.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,9 +34,17 @@ _PHASES = "iopatterns.trace.phases"
 
 
 def read_requests(source: TraceFile) -> Iterator[pd.DataFrame]:
-    """Yield the requests of a Parquet file as tables.
+    """Yield the requests of a block trace in a Parquet file as tables.
 
-    The tables have the columns of `traces.read_pieces`. Messages name a faulty row by its position, from 0.
+    The file needs the columns operation (such as ``read``), offset_bytes and size_bytes. The time columns are optional:
+    time_ns or time_us, dispatched_ns, completed_ns. `traces.read_pieces` describes the columns of the tables.
+
+    Args:
+        source: The trace file.
+
+    Raises:
+        TwinError: A required column is missing. Or a row is faulty, and ``source.skipped`` is None. The message has the
+            position of the row, from 0.
     """
     with open_parquet(source.path) as file:
         names = file.schema_arrow.names
@@ -113,17 +124,20 @@ def _operations(column: Any, faults: dict[int, str]) -> np.ndarray:
 
 
 def read_phases(path: Path) -> dict[str, int]:
-    """Return the start of each phase of a trace, in order of time.
+    """Return the start of each phase of a block trace, in order of time.
 
-    A phase is a part of the recorded program's run that has a name. The metadata of the Parquet file contain the names
-    and starts of the phases.
+    A phase is a part of the recorded program's run that has a name, such as ``prepare``. The metadata of the Parquet
+    file contain the names and starts of the phases.
+
+    Args:
+        path: The trace, a Parquet file.
 
     Returns:
-        Starts in nanoseconds since the first request, by name of the phase. The last entry is not a phase: its time is
-            the end of the last phase. The result is empty for a trace without phases.
+        Starts in nanoseconds since the first request, by name of the phase. The last entry, ``end``, is not a phase:
+        its time is the end of the last phase. The result is empty for a trace without phases.
 
     Raises:
-        TwinError: The file is not a trace.
+        TwinError: The file cannot be read, or is not a trace.
     """
     import pyarrow.parquet
 
@@ -138,13 +152,14 @@ def read_phases(path: Path) -> dict[str, int]:
 def write_requests(
     path: Path, pieces: Iterable[pd.DataFrame], form: str, phases_ns: Mapping[str, int] | None = None
 ) -> None:
-    """Write the requests of a trace to a new Parquet file.
+    """Write the requests of a block trace to a Parquet file, which is overwritten.
 
     The same trace always gives the same bytes.
 
     Args:
         path: The file.
-        pieces: Consecutive parts of the trace, as tables with the columns of `traces.read_pieces`.
+        pieces: Consecutive parts of the trace, at least one, as tables with the columns of `traces.read_pieces`. All
+            have the same columns.
         form: Name of the original format, which is recorded in the file.
         phases_ns: Start of each phase by name, see `read_phases`; None for a trace without phases.
     """
