@@ -107,7 +107,8 @@ def sequential_figure(found: pd.DataFrame) -> Figure:
     each group. If the disk was not measured, the bars are in seconds.
 
     Args:
-        found: Times of processes one after another, as `completion_times` returns them for ``sequential``.
+        found: The completion times of processes that run one after another: a row per workload and drive, with the
+            columns of `completion_times`. The hard disk is the drive `DISK`.
     """
     figure, (axes,) = figure_with_panels(1, 1, 2.6)
     height = "over_disk" if found["over_disk"].notna().any() else "time_s"

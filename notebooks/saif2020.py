@@ -115,12 +115,14 @@ def _gaps(study: Study, experiment: str, by: Sequence[str]) -> list[dict[str, An
 def findings(study: Study, ratios: pd.DataFrame) -> str:
     """Return the findings as a Markdown list: ratios, and refused drive settings.
 
-    There is a line for each ratio of random to sequential bandwidth, with its interval and the verdict (slower, faster
-    or indistinguishable). A line for each setting that a drive did not take follows, with outcome and reason.
+    There is a line for each ratio of random to sequential bandwidth, with its confidence interval and the verdict
+    (slower, faster or indistinguishable). A line follows for each setting that a drive rejected, such as a write cache
+    that cannot be switched off, with the outcome and the reason.
 
     Args:
-        study: The study.
-        ratios: Ratios of the initial experiment, as `Study.ratios` returns them.
+        study: The measurements of RR-9319.
+        ratios: A row per drive, operation and block size, with the columns of `Study.ratios`, of the experiment
+            ``initial``: the drives with their default settings.
     """
     lines = []
     for row in ratios.sort_values(["drive", "operation", "bs_bytes"], kind="stable").to_dict("records"):

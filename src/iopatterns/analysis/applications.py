@@ -117,9 +117,10 @@ class TraceCharacteristics:
     files: int
 
     def row(self) -> dict[str, object]:
-        """Return the characteristics as one row of a table: a dictionary by column.
+        """Return the access patterns and request sizes of the trace as one row of a table.
 
-        `characteristics_frame` describes the columns, such as ``read_pattern``.
+        The result is a dictionary by column, such as ``read_pattern`` and ``read_share``. `characteristics_frame`
+        describes all columns.
         """
         read, write = self.directions["read"], self.directions["write"]
         requests, moved = read.requests + write.requests, read.moved_bytes + write.moved_bytes

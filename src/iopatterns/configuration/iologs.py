@@ -129,12 +129,13 @@ class SyscallLog(IoLog):
     process: int
 
     def planned(self) -> CallTrace:
-        """Return the values that identify these requests in the specification of a cell.
+        """Return what the specification of a cell stores about these requests of a trace.
 
-        A cell is one configuration: a drive, its settings and a workload.
+        A cell is one configuration: a drive, its settings and a workload. Its specification identifies it.
 
         Returns:
-            A dictionary with the keys ``path`` (of the trace), ``only``, ``process`` and ``sha256``.
+            A dictionary with the keys ``path`` (of the trace), ``only`` (pattern of the files whose requests are
+            replayed), ``process`` (number of the process whose requests are replayed) and ``sha256`` (of the requests).
         """
         return {"path": self.path, "only": self.only, "process": self.process, "sha256": self.sha256}
 

@@ -562,9 +562,10 @@ class Mean(Statistic):
 
 
 class Difference(Statistic):
-    """The difference of two means, in the unit of the first mean's quantity.
+    """The difference of the means of two groups of measurements, in the unit of the first.
 
-    The mean of the selection under ``to`` is subtracted from the mean of the selection under ``difference``.
+    A check of a claim selects each group by a key in claims.yaml. The result is the mean of the group under the key
+    ``difference``, minus the mean of the group under the key ``to``.
     """
 
     key = "difference"
@@ -611,8 +612,9 @@ class Ratio(Statistic):
 class Growth(Statistic):
     """The growth of a mean from each level of a factor to the next, as a ratio.
 
-    The ratio is the mean at the higher level, divided by the mean at the lower level. If the check has the keys
-    ``ratio`` and ``to``, the growth of the ratio of these two means is computed instead.
+    An example is the bandwidth with 8 jobs, divided by the bandwidth with 4 jobs. If the check of the claim has the
+    keys ``ratio`` and ``to``, it selects two groups of measurements. The mean of the first group is then divided by the
+    mean of the second at each level, and the growth of this quotient is computed.
 
     Attributes:
         factor: The name of the factor, such as ``iodepth``.

@@ -575,9 +575,9 @@ class ReferenceValue:
 
     Attributes:
         value: The number, in the unit of the statistic.
-        id: The id of the published value in values.csv; None if the check contains the number itself.
-        unit: One published unit, expressed in the unit of the statistic: 1.048576 for a value published in MiB/s and a
-            statistic in MB/s. It is 1 if the check contains the number itself.
+        id: The id of the published value in values.csv; None if claims.yaml contains the number itself.
+        unit: How many units of the statistic a published unit is. If a value is published in MiB/s and the statistic is
+            in MB/s, this is 1.048576. It is 1 if claims.yaml contains the number itself.
     """
 
     value: float

@@ -390,10 +390,10 @@ class Classifier:
         )
 
     def class_of_value(self, name: str) -> EvidenceClass:
-        """Return the evidence class of a published value, with a reason.
+        """Return how much a published value can tell about the models, with a reason.
 
-        The class says whether the value is independent evidence for the models of simulated drives, see
-        `EvidenceClass`.
+        A value to which a model was fitted (class ``fitted``) tells nothing about the model; a value that no model has
+        seen (class ``independent``) does. `EvidenceClass` lists all classes.
 
         Args:
             name: The id of the published value.

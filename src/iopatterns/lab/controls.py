@@ -210,11 +210,15 @@ def _summary(result: explore.SimulationResult, settings: dict[str, Any]) -> str:
 
 
 class RunControls(_Controls):
-    """Menus for drawing the measurements of finished runs, beside the figure.
+    """Menus in a notebook with which a user draws measurements of finished runs.
 
-    A run is a results folder of the report or of ``iopatterns bench``. The user selects run, experiment and quantity;
-    the factors (fio options or drive settings) for axis, curves and panels; and a level of every other factor that
-    varies.
+    A run is a results folder of the report or of ``iopatterns bench``. The user selects:
+
+    - a run, an experiment and a quantity, such as bandwidth
+    - which factor (fio option or drive setting) varies along the axis, between the curves and between the panels
+    - one level of each other factor, such as ``iodepth`` 64
+
+    A notebook shows the menus and the figure by displaying an instance.
     """
 
     def __init__(self, root: Path) -> None:

@@ -642,9 +642,10 @@ class Removal:
         return cls(root, study, paths, _config_without(root, study))
 
     def text(self) -> str:
-        """Return a description of the changes for the user, as several lines.
+        """Return what the removal of the study will delete and edit, as lines for the user.
 
-        The lines list the paths to delete by kind, and say whether config/config.yaml is edited.
+        The paths to delete are listed in groups, such as the results and the raw files of the study. The last line says
+        if the study is also removed from config/config.yaml.
         """
         lines = [f"Study '{self.study}'. To delete:"]
         for what, paths in self.paths.items():
