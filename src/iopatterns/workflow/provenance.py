@@ -122,7 +122,7 @@ def recorded(job: Any, raw_files: Iterable[Path] = ()) -> Iterator[dict[str, str
         ProvenanceError: An input changed while the context lasted.
     """
     inputs = [str(path) for path in job.input if not str(path).startswith((f"{RAW_FOLDER}/", TRIGGER_FILE))]
-    before, folders = _sums(inputs), _raw_folders(raw_files)
+    before, folders = _sums(inputs), raw_folders(raw_files)
     versions: dict[str, str | list[str]] = {name: importlib.metadata.version(name) for name in _PACKAGES}
     versions["python"] = platform.python_version()
     yield versions
@@ -153,7 +153,12 @@ def _is_source_notebook(path: Path) -> bool:
     return path.suffix == ".ipynb" and path.parts[0] == "notebooks"
 
 
-def _raw_folders(raw_files: Iterable[Path]) -> dict[str, RawFolder]:
+def raw_folders(raw_files: Iterable[Path]) -> dict[str, RawFolder]:
+    """Return what a record stores about raw files, by the folder of the cell.
+
+    Args:
+        raw_files: The raw files, relative to the project's folder. All of them are read.
+    """
     repetitions: dict[str, list[str]] = {}
     for raw in raw_files:
         repetitions.setdefault(str(raw.parent), []).append(raw.stem)
