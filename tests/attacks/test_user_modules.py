@@ -48,7 +48,17 @@ def test_commands_do_not_import_modules_of_the_user(command: str, place: str, tm
 
 def test_the_program_on_a_twin_has_the_search_path_of_the_user(tmp_path: Path) -> None:
     sprung = set_traps(tmp_path)
-    words = [*TWIN, "run", "px05smb040", "--state", str(tmp_path), "--", sys.executable, "-c", "import statistics"]
+    words = [
+        *TWIN,
+        "run",
+        "px05smb040",
+        "--state",
+        str(tmp_path / "state"),
+        "--",
+        sys.executable,
+        "-c",
+        "import statistics",
+    ]
     subprocess.run(words, env={**os.environ, "PYTHONPATH": os.fspath(tmp_path)}, check=True, timeout=300)
     assert sprung.read_text() == "statistics.py "
 

@@ -93,7 +93,9 @@ def test_counters_that_are_not_complete_are_reported_and_leave_no_file(state: Pa
 
 def test_parameters_that_are_not_complete_are_reported(tmp_path: Path) -> None:
     done = limited(tmp_path / "state", "true")
-    assert (done.returncode, done.stderr) == (1, f"twin: error: {tmp_path / 'state/model'}: File too large\n")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"twin: error: {tmp_path / 'state'}: File too large.")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_closed_pipe_ends_the_program_as_elsewhere(state: Path) -> None:

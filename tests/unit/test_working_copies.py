@@ -8,7 +8,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from iopatterns.lab import working_copies
 from iopatterns.lab.working_copies import WorkingCopyError
-from iopatterns.workflow.notebooks import source_sha256
+from iopatterns.workflow.provenance import source_sha256
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ for study in CELLS.studies:
                 **study_rules.notebook_parameters(CONF, study),
                 **study_rules.notebook_paths(CONF, study),
             },
-            source=notebooks.source_sha256(f"notebooks/{study}.ipynb"),
+            source=provenance.source_sha256(f"notebooks/{study}.ipynb"),
         message:
             f"Executing notebooks/{study}.ipynb"
         script:

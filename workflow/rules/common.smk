@@ -9,7 +9,6 @@ from iopatterns.workflow import (
     entry,
     fit_user_drive,
     forecast,
-    notebooks,
     provenance,
     rule_code,
     study_rules,

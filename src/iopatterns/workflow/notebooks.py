@@ -4,10 +4,8 @@ Notebooks import this module to find the project's folder and the module with th
 """
 
 import ast
-import hashlib
 import importlib.util
 import itertools
-import json
 import logging
 import os
 import sys
@@ -126,24 +124,6 @@ def _check_injected() -> None:
             }
             _checked_values(given, _declared_in(declaring, "papermill"), "papermill")
             return
-
-
-def source_sha256(notebook: Path | str) -> str:
-    """Return the SHA-256 of a notebook's code cells and their tags, in hexadecimal.
-
-    Text cells, outputs and execution counts have no influence. The result is empty for a missing or invalid file, which
-    `entry.require_sources` reports.
-    """
-    try:
-        cells = json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]
-        executed = [
-            (cell["cell_type"], cell["metadata"].get("tags", []), "".join(cell["source"]))
-            for cell in cells
-            if cell["cell_type"] == "code"
-        ]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return ""
-    return hashlib.sha256(json.dumps(executed).encode()).hexdigest()
 
 
 def declared_notebook_parameters(notebook: Path | str) -> dict[str, NotebookParameter]:

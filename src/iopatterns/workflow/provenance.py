@@ -7,7 +7,9 @@ of the file is. `verification.verify` compares a finished report with its record
 """
 
 import contextlib
+import hashlib
 import importlib.metadata
+import json
 import os
 import platform
 import time
@@ -21,7 +23,6 @@ from iopatterns.base import files, messages, sealed_json
 from iopatterns.base.checksum_cache import ChecksumCache
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.raw.cells import RAW_FOLDER
-from iopatterns.workflow import notebooks
 
 RECORDS = "provenance"  # a folder in each results folder
 # The cache of checksums. It may be deleted: the next run then reads all files once.
@@ -137,7 +138,11 @@ def recorded(job: Any, raw_files: Iterable[Path] = ()) -> Iterator[dict[str, str
 
 
 def _sums(paths: Iterable[str]) -> dict[str, str]:
-    return {path: _sha256(Path(path)) for path in sorted(set(paths))}
+    """Return the checksums of files, by path. A folder stands for all files in it."""
+    found: set[str] = set()
+    for path in map(Path, paths):
+        found.update(map(str, filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path]))
+    return {path: _sha256(Path(path)) for path in sorted(found)}
 
 
 def _sha256(path: Path) -> str:
@@ -146,7 +151,25 @@ def _sha256(path: Path) -> str:
     For a notebook in notebooks/, the checksum is that of the code. JupyterLab saves outputs and execution counts in a
     notebook, which do not change results.
     """
-    return notebooks.source_sha256(path) if _is_source_notebook(path) else files.sha256(path)
+    return source_sha256(path) if _is_source_notebook(path) else files.sha256(path)
+
+
+def source_sha256(notebook: Path | str) -> str:
+    """Return the SHA-256 of a notebook's code cells and their tags, in hexadecimal.
+
+    Text cells, outputs and execution counts have no influence. The result is empty for a missing or invalid file, which
+    `entry.require_sources` reports.
+    """
+    try:
+        cells = json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]
+        executed = [
+            (cell["cell_type"], cell["metadata"].get("tags", []), "".join(cell["source"]))
+            for cell in cells
+            if cell["cell_type"] == "code"
+        ]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return ""
+    return hashlib.sha256(json.dumps(executed).encode()).hexdigest()
 
 
 def _is_source_notebook(path: Path) -> bool:
@@ -198,12 +221,15 @@ class ChangedFile(NamedTuple):
         path: The path of the file; for raw files, the folder of their cell.
         problem: What is wrong, as the end of a sentence, such as ``is missing``.
         is_output: Whether the rule makes the file, rather than reads it.
+        is_newer: Whether the file is an input that is newer than the record. Snakemake itself names such a file as the
+            reason why the rule runs again.
     """
 
     rule: str
     path: str
     problem: str
     is_output: bool
+    is_newer: bool = False
 
     def __str__(self) -> str:
         """Return a line such as ``config/config.yaml: is missing``, for a message."""
@@ -282,21 +308,31 @@ def changed_results(root: Path, results: str, cache: ChecksumCache | None) -> Ch
                 ChangedFile(path.stem, f"{results}/{RECORDS}/{path.name}", "has changed since it was written", True)
             ]
         if of_rule:
-            found[path.stem] = of_rule
+            recorded_ns = path.stat().st_mtime_ns
+            found[path.stem] = [
+                each._replace(is_newer=not each.is_output and _file_time_ns(root / each.path) > recorded_ns)
+                for each in of_rule
+            ]
     return found
+
+
+def _file_time_ns(path: Path) -> int:
+    """Return the modification time of a file; 0 if there is none, and for a folder of raw files."""
+    return path.stat().st_mtime_ns if path.is_file() else 0
 
 
 def changed_lines(changed: ChangedResults, rules: Container[str]) -> list[str]:
     """Return lines about changed files for the terminal, one line per file.
 
-    Changed results come before changed inputs. If there are more than eight files, eight lines are followed by a line
-    with the number of the other files.
+    Inputs that are newer than the results are left out, because Snakemake itself names them as reasons. Changed results
+    come before changed inputs. If there are more than eight files, eight lines are followed by a line with the number
+    of the other files.
 
     Args:
         changed: The files that differ from the records, by rule, as `changed_results` returns them.
         rules: The names of the rules that will run. Files of other rules are left out.
     """
-    found = [each for rule, of_rule in changed.items() if rule in rules for each in of_rule]
+    found = [each for rule, of_rule in changed.items() if rule in rules for each in of_rule if not each.is_newer]
     found.sort(key=lambda each: not each.is_output)  # a result that was changed is more remarkable than its use
     lines = list({each.path: str(each) for each in reversed(found)}.values())[::-1]
     more = [f"and {len(lines) - _MOST_LINES} more files have changed"] if len(lines) > _MOST_LINES else []

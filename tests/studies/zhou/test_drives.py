@@ -130,7 +130,7 @@ def test_writes_and_reads_of_the_written_data_are_replayed(tmp_path: Path, model
     log = tmp_path / "io.log"
     log.write_text("\n".join([*lines, f"{time}/dev/elsewhere close"]) + "\n")
     options = [f"--read_iolog={log}", "--replay_redirect={drive}", "--replay_no_stall=1", "--ioengine=psync"]
-    (job,) = fio(tmp_path, *options, model=model)["jobs"]
+    (job,) = fio(tmp_path / "state", *options, model=model)["jobs"]
     assert (job["write"]["total_ios"], job["read"]["total_ios"]) == (200, 200)
     assert (job["write"]["io_bytes"], job["read"]["io_bytes"]) == (200 * 4096, 200 * 4096)
 
