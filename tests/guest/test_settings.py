@@ -66,11 +66,12 @@ OF_NVME = (
     "echo WCE $(nvme get-feature --feature-id=6 /dev/nvme0 | grep -o '[01]$'),"
     " $(cat /sys/block/${C#/dev/}/queue/write_cache)"
 )
-# A replacement for hdparm, because QEMU's SATA disk has no look-ahead. MODE selects how the disk takes the setting.
+# A replacement for hdparm, because QEMU's SATA disk has no look-ahead. The file /tmp/mode selects how the disk takes the
+# setting, because programs on a real drive get no other variable of the environment than PATH.
 STAND_IN = """
 mkdir -p /tmp/bin; echo 1 >/tmp/look-ahead; cat >/tmp/bin/hdparm <<'END'
 #!/bin/bash
-case "$MODE $1" in
+case "$(cat /tmp/mode) $1" in
   "takes -A0" | "takes -A1") echo "${1#-A}" >/tmp/look-ahead ;;
   "rejects -A0") echo "SG_IO: bad/missing sense data" >&2 ;;
 esac
@@ -83,7 +84,7 @@ chmod +x /tmp/bin/hdparm; export PATH=/tmp/bin:$PATH;
 def look_ahead(mode: str) -> str:
     """Return a script that measures with look-ahead off, and prints the setting during and after the measurement."""
     return (
-        STAND_IN + f"export MODE={mode}; ({measuring(cell(SATA, 1500, look_ahead=0), mode)}) & sleep 0;"
+        STAND_IN + f"echo {mode} >/tmp/mode; ({measuring(cell(SATA, 1500, look_ahead=0), mode)}) & sleep 0;"
         " while kill -0 $! 2>/dev/null; do read now </tmp/look-ahead; [ $now = 0 ] && echo off meanwhile && break;"
         " sleep 0.1; done; wait $!; s=$?; echo then $(cat /tmp/look-ahead); exit $s"
     )
@@ -119,7 +120,7 @@ SECTIONS = {
     + measuring(cell(SATA, 150, look_ahead=0), "no-hdparm"),
     "takes": look_ahead("takes"),
     "look-ahead killed": STAND_IN
-    + "export MODE=takes; "
+    + "echo takes >/tmp/mode; "
     + killed(cell(SATA, 60_000, look_ahead=0), "echo look-ahead $(cat /tmp/look-ahead)", "look-ahead 0"),
     "ignores": look_ahead("ignores"),
     "rejects": look_ahead("rejects"),
