@@ -311,8 +311,8 @@ ENTRIES = {
 FILE = file_cell(Path("/mnt/file"))
 CELLS = {name: [entry, disk_cell(entry, name, "randwrite", 300)] for name, entry in ENTRIES.items()} | {
     # requests so large that they soon reach the few sectors in which scsi_debug fails
-    "reading": [DEBUG, slow(disk_cell(DEBUG, "reading", "read", 2500, **TUNED), bs=65536)],
-    "writing": [DEBUG, slow(disk_cell(DEBUG, "writing", "randwrite", 2500, **TUNED))],
+    "reading": [DEBUG, slow(disk_cell(DEBUG, "reading", "read", 5000, **TUNED), bs=65536)],
+    "writing": [DEBUG, slow(disk_cell(DEBUG, "writing", "randwrite", 5000, **TUNED))],
     "healthy": [DEBUG, disk_cell(DEBUG, "healthy", "read", 300)],
     "recovered": [DEBUG, disk_cell(DEBUG, "recovered", "read", 300)],
     "file": [

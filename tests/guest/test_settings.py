@@ -66,8 +66,8 @@ OF_NVME = (
     "echo WCE $(nvme get-feature --feature-id=6 /dev/nvme0 | grep -o '[01]$'),"
     " $(cat /sys/block/${C#/dev/}/queue/write_cache)"
 )
-# A replacement for hdparm, because QEMU's SATA disk has no look-ahead. The file /tmp/mode selects how the disk takes the
-# setting, because programs on a real drive get no other variable of the environment than PATH.
+# A replacement for hdparm, because QEMU's SATA disk has no look-ahead. The file /tmp/mode selects how the disk takes
+# the setting, because programs on a real drive get no other variable of the environment than PATH.
 STAND_IN = """
 mkdir -p /tmp/bin; echo 1 >/tmp/look-ahead; cat >/tmp/bin/hdparm <<'END'
 #!/bin/bash
