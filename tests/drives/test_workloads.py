@@ -198,7 +198,7 @@ def test_a_pause_almost_as_long_as_the_runtime_is_possible(make: Make) -> None:
 
 @pytest.mark.parametrize("size", ["8 MiB", "64k"], ids=["", "beginning again"])
 def test_partitions_are_read_in_turn_by_one_job(make: Make, size: str) -> None:
-    made = make(rw="read", partitions=4, size=size, runtime_ms=100)
+    made = make(rw="read", partitions=4, size=size, runtime_ms=800)
     part = units.parse_size(size) // 4
     # each partition starts again at its own first block
     assert made.offsets == [number % 4 * part + number // 4 * 4096 % part for number in range(len(made.offsets))]
