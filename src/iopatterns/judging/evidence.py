@@ -390,10 +390,10 @@ class Classifier:
         )
 
     def class_of_value(self, name: str) -> EvidenceClass:
-        """Return how much a published value can tell about the models, with a reason.
+        """Return whether a published value is evidence for the models, with a reason.
 
-        A value to which a model was fitted (class ``fitted``) tells nothing about the model; a value that no model has
-        seen (class ``independent``) does. `EvidenceClass` lists all classes.
+        A value to which a model was fitted (class ``fitted``) is no evidence for the model; a value that no model has
+        seen (class ``independent``) is. `EvidenceClass` lists all classes.
 
         Args:
             name: The id of the published value.
