@@ -71,6 +71,11 @@ PLACES = {
     "kinds": Place(f"{_PACKAGE}/measuring/drives/__init__.py", "open_drive", "tests/unit/test_kinds.py"),
     "journal": Place(f"{_PACKAGE}/measuring/tuning/journal.py", "Journal", "tests/attacks/test_restore.py"),
     "garbage collection": Place(f"{_TWIN}/ftl/page_ftl.cc", "PageFtl::collect", "tests/native/ftl_test.cc"),
+    "records": Place(f"{_PACKAGE}/workflow/provenance.py", "changed_results", "tests/attacks/test_provenance.py"),
+    "outputs of users": Place(f"{_PACKAGE}/base/ownership.py", "OutputFile", "tests/attacks/test_named_outputs.py"),
+    "storage": Place(
+        f"{_PACKAGE}/measuring/drives/storage_layers.py", "storage_doubts", "tests/attacks/test_memory_is_no_disk.py"
+    ),
     "mode page": Place(f"{_TWIN}/scsi/scsi_target.cc", "ScsiTarget::mode_select", "tests/native/scsi_test.cc"),
 }
 
@@ -120,6 +125,9 @@ WHERE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a cell named?", ("cell name",)),
     ("the place of a study's files declared?", ("study files",)),
     ("a raw file given its name?", ("raw file",)),
+    ("a changed file noticed?", ("records",)),
+    ("an output that a user names written?", ("outputs of users",)),
+    ("it found out what stores a drive's data?", ("storage",)),
     ("it decided what one job measures?", ("job",)),
     ("a confidence interval computed?", ("intervals",)),
     ("garbage collection modelled?", ("garbage collection",)),
