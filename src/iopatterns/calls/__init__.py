@@ -106,6 +106,8 @@ def open_trace(
                     yield piece
         except OSError as error:
             raise sources[0].error(f"not readable: {error.strerror or error}") from None
+        except OverflowError:
+            raise sources[0].error("a number, such as a time, is too large for 64 bits") from None
         except (ValueError, TypeError, NotImplementedError) as error:  # errors of pyarrow
             raise sources[0].error(f"not readable as {found.form}: {printable(error)}") from None
         if skipped is not None and skipped.count and not count:
