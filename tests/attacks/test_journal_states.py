@@ -327,5 +327,5 @@ def test_a_user_restores_only_after_root() -> None:
 @pytest.mark.slow
 def test_no_original_value_is_lost() -> None:
     require_filter()
-    settings = hypothesis.settings(max_examples=60, stateful_step_count=15)
+    settings = hypothesis.settings(max_examples=12, stateful_step_count=12, derandomize=True)
     hypothesis.stateful.run_state_machine_as_test(JournalStates, settings=settings)
