@@ -15,6 +15,7 @@ import msgspec
 from iopatterns.base import host_state, signals
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
+from iopatterns.configuration import factors
 from iopatterns.measuring import machine
 from iopatterns.measuring.tuning import disk_settings, queue_settings
 from iopatterns.raw.tuning_steps import is_in_effect
@@ -402,8 +403,8 @@ def restore_entry(path: Path, entry: JournalEntry, disk: Disk) -> list[str]:
 
     A journal is a file with the original values of changed settings.
 
-    - Settings are restored in the order in which they were changed, because some affect others. For example, a new
-      scheduler resets the number of requests.
+    - Settings are restored in the order in which measurements apply them (`factors.in_setting_order`), because some
+      affect others. For example, a new scheduler resets the number of requests.
     - Settings that the disk itself stores, such as ``WCE``, are always restored.
     - Settings of the disk's request queue in the kernel, such as ``scheduler``, are not restored if the machine has
       restarted, or if the disk has another name now. In these cases, the kernel has already set up the queue again.
@@ -424,8 +425,8 @@ def restore_entry(path: Path, entry: JournalEntry, disk: Disk) -> list[str]:
     is_queue_reset = entry.boot != _boot_id() or disk.device != entry.disk.device
     lines, problems = [], []
     with signals.stop_signals_blocked():
-        for setting, value in entry.settings.items():
-            what = f"{setting} of {disk.node}"
+        for setting in factors.in_setting_order(entry.settings):
+            value, what = entry.settings[setting], f"{setting} of {disk.node}"
             if is_queue_reset and setting in queue_settings.QUEUE_SETTINGS:
                 lines.append(f"left {what} as it is: the kernel has set it up again since it was changed")
             elif problem := _restore_problem(disk, setting, value):
