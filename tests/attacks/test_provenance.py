@@ -68,7 +68,7 @@ def _change_digit(path: Path) -> None:
 
 
 def _with_metadata(raw: Path, changes: Mapping[str, object], *, of: Path | None = None) -> None:
-    """Write valid metadata of a raw file: those of the raw file ``of``, by default its own, with changes."""
+    """Write valid metadata of a raw file, with changes. The unchanged metadata are those of the raw file ``of``."""
     content: Any = {**read_metadata(of or raw), **changes}
     del content["sha256"]
     write_metadata(raw, content)
@@ -172,13 +172,14 @@ def test_repetitions_of_another_origin_are_left_out_and_named(
     shutil.copytree(cell, folder)
     raws = sorted(folder.glob("0?.json"))
     _with_metadata(raws[1], change)
-    selected, doubts = collect.select_by_origin(raws, average=False)
-    assert selected == [raws[0], raws[2]]
+    metadata = collect.load_metadata(raws)
+    selected, doubts = collect.select_by_origin(metadata, average=False)
+    assert list(selected) == [raws[0], raws[2]]
     ((doubt, count),) = doubts.items()
     assert count == 1
     assert all(text in doubt for text in (origin, "/".join(cell.parts[-3:]), "left out"))
-    everything, doubts = collect.select_by_origin(raws, average=True)
-    assert everything == raws
+    everything, doubts = collect.select_by_origin(metadata, average=True)
+    assert list(everything) == raws
     assert "averaged with those of" in next(iter(doubts))
     assert collect.study_provenance(selected, doubts)["doubts"] == doubts
 
@@ -192,7 +193,8 @@ def test_metadata_of_earlier_versions_are_of_no_other_origin(base: Project, tmp_
     for key in ("sha256", "host", "simulator"):
         del content[key]
     write_metadata(raws[0], content)
-    assert collect.select_by_origin(raws, average=False) == (raws, {})
+    selected, doubts = collect.select_by_origin(collect.load_metadata(raws), average=False)
+    assert (list(selected), doubts) == (raws, {})
 
 
 def test_verify_finds_each_of_a_hundred_edits(finished: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,9 +138,9 @@ def test_all_readers_check_metadata(raw: Path) -> None:
     spec = json.loads(path.read_bytes())["specification"] | {"fio": file_cell(root)["fio"]}
     cell = "/".join(raw.parts[-4:-1])
     readers: list[Callable[[], object]] = [
-        lambda: collect.measurement_table([raw], {cell: ["one"]}),
-        lambda: collect.tuning_records([raw], {cell: ["one"]}),
-        lambda: collect.study_provenance([raw]),
+        lambda: collect.measurement_table(collect.load_metadata([raw]), {cell: ["one"]}),
+        lambda: collect.tuning_records(collect.load_metadata([raw]), {cell: ["one"]}),
+        lambda: collect.study_provenance(collect.load_metadata([raw])),
         lambda: archive.pack_archive(raw.parents[2], {cell: ["one"]}, root / "a.tar.xz"),
         lambda: measure_cell(root, spec, [raw]),
     ]

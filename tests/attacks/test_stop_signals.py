@@ -19,7 +19,7 @@ from iopatterns.base.signals import STOP_SIGNALS, Interrupted, interruptible
 from iopatterns.measuring import fio
 from iopatterns.raw import cells
 
-# Signals that nobody can handle, that report a fault of the process itself, or of which Python makes an OSError
+# Signals that no process can handle, that report a fault of the process itself, or that Python turns into an OSError
 NOT_HANDLED = {signal.SIGKILL, signal.SIGPIPE, signal.SIGXFSZ} | {
     *(signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP)
 }

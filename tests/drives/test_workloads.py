@@ -254,7 +254,7 @@ def test_a_rare_direction_may_have_no_requests(kind: str, disk_folder: Path, mak
 def test_a_mix_has_a_row_for_each_direction(make: Make) -> None:
     made = make(rw="randrw", rwmixread=50, runtime_ms=300)
     folder = "/".join(made.raw.parts[-4:-1])
-    table = collect.measurement_table([made.raw], {folder: ["one"]})
+    table = collect.measurement_table(collect.load_metadata([made.raw]), {folder: ["one"]})
     assert list(table["direction"]) == ["read", "write"]
     assert set(table["rwmixread"]) == {50}
 

@@ -19,7 +19,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     later_ns = time.time_ns() + 10**10
     monkeypatch.setattr(time, "time_ns", lambda: later_ns)  # the file is then no longer a recent one
     cache = ChecksumCache(tmp_path / "cache")
-    assert cache.sha256(path) == files.sha256(path)
+    assert cache.file_text(path, files.sha256) == files.sha256(path)
     cache.save()
     return path
 
@@ -32,7 +32,7 @@ def _asked(folder: Path, path: Path) -> tuple[str | None, bool]:
         read.append(each)
         return files.sha256(each)
 
-    return ChecksumCache(folder / "cache").file_text(path, "", derive), bool(read)
+    return ChecksumCache(folder / "cache").file_text(path, derive), bool(read)
 
 
 def test_an_unchanged_file_is_not_read(cached: Path, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_recently_changed_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "recent"
     path.write_text("1")
     cache = ChecksumCache(tmp_path / "cache")
-    cache.sha256(path)
+    cache.file_text(path, files.sha256)
     cache.save()
     assert _asked(tmp_path, path) == (files.sha256(path), True)
 
@@ -71,8 +71,8 @@ def test_a_damaged_cache_is_an_empty_one(content: bytes, cached: Path, tmp_path:
 
 
 def test_a_missing_file_and_a_folder_have_no_checksum(tmp_path: Path) -> None:
-    assert ChecksumCache().sha256(tmp_path / "missing") is None
-    assert ChecksumCache().sha256(tmp_path) is None
+    assert ChecksumCache().file_text(tmp_path / "missing", files.sha256) is None
+    assert ChecksumCache().file_text(tmp_path, files.sha256) is None
 
 
 def test_a_group_has_the_checksum_of_its_list(tmp_path: Path) -> None:

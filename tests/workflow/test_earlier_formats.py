@@ -38,7 +38,7 @@ def test_raw_files_give_the_same_table(project: Project, monkeypatch: pytest.Mon
     monkeypatch.chdir(project.root)
     cells = planned_cells.load_cells(project.root)
     raws = [Path(raw) for raw in cells.raw_files(cells.of_study("earlier"))]
-    now = collect.measurement_table(raws, cells.experiments("earlier"))
+    now = collect.measurement_table(collect.load_metadata(raws), cells.experiments("earlier"))
     earlier = pd.read_parquet(FILES / "measurements.parquet")
     pd.testing.assert_frame_equal(now, earlier, check_like=True, check_dtype=False)
 

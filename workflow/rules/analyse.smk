@@ -49,6 +49,9 @@ for study in CELLS.studies:
             numbers=f"{RESULTS}/numbers/{study}.json",
         log:
             notebook=f"{RESULTS}/notebooks/{study}.ipynb",
+        resources:
+            # not a parameter: another limit is no reason to execute the notebook again
+            cell_limit_s=CONF.notebook_limit_s,
         params:
             parameters={
                 **study_rules.notebook_parameters(CONF, study),

@@ -1,11 +1,9 @@
 """Rules `analyse_*`: execute the notebook of a study."""
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iopatterns.base import command_line
-from iopatterns.configuration import config
 from iopatterns.measuring import progress
 from iopatterns.workflow import provenance
 from iopatterns.workflow.notebooks import execute_notebook, require_outputs
@@ -15,8 +13,7 @@ if TYPE_CHECKING:
 
 began_s = time.time()
 with command_line.errors_reported("iopatterns"), provenance.recorded(snakemake):
-    # not among the parameters of the rule: another limit is no reason to execute the notebook again
-    limit_s = config.load_config(Path.cwd(), snakemake.config).notebook_limit_s
+    limit_s = snakemake.resources.cell_limit_s
     execute_notebook(
         snakemake.input.notebook, snakemake.log.notebook, snakemake.params.parameters, cell_limit_s=limit_s
     )

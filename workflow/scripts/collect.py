@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 raw_files = [Path(raw) for raw in snakemake.params.raw_files]
 try:
     with command_line.errors_reported("iopatterns"), provenance.recorded(snakemake, raw_files) as versions:
-        raw_files, doubts = collect.select_by_origin(raw_files, average=snakemake.params.average_over_origins)
-        table = collect.measurement_table(raw_files, snakemake.params.experiments)
+        average, experiments = snakemake.params.average_over_origins, snakemake.params.experiments
+        metadata, doubts = collect.select_by_origin(collect.load_metadata(raw_files), average=average)
+        table = collect.measurement_table(metadata, experiments)
         files.write_atomically(Path(snakemake.output.table), lambda temporary: table.to_parquet(temporary, index=False))
-        records = collect.tuning_records(raw_files, snakemake.params.experiments)
+        records = collect.tuning_records(metadata, experiments)
         tuning_steps.write_tuning_records(Path(snakemake.output.tuning), records)
-        files.write_json(Path(snakemake.output.provenance), collect.study_provenance(raw_files, doubts))
-        versions.update(collect.measured_by(raw_files))
+        files.write_json(Path(snakemake.output.provenance), collect.study_provenance(metadata, doubts))
+        versions.update(collect.measured_by(metadata))
 except FioParseError as error:
     command_line.exit_with_error("iopatterns", str(error), 1)
 progress.record_job_time("analysis")

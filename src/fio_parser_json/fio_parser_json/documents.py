@@ -34,10 +34,10 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 
 
 class _WithoutLines(str):
-    """Text of which errors of the decoder have the position only.
+    """A text for the JSON decoder whose errors have no line and column numbers.
 
-    A JSONDecodeError also has line and column, for which it reads the text from its beginning. If each brace of a text
-    caused such an error, the time would grow with the square of the length.
+    A JSONDecodeError counts the lines from the beginning of the text. If each brace of a text caused such an error, the
+    time would grow with the square of the length. The position in an error is right.
     """
 
     __slots__ = ()

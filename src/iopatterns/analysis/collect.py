@@ -152,14 +152,34 @@ class CollectError(IoPatternsError):
     """
 
 
-def measurement_table(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+def load_metadata(raw_files: Iterable[Path]) -> dict[Path, MetadataFile]:
+    """Return the metadata of raw files, after checking the raw files and their metadata files.
+
+    The metadata file of each raw file is beside it. The functions of this module that need the metadata get them from
+    the caller, so that all files are checked once.
+
+    Args:
+        raw_files: The raw files.
+
+    Returns:
+        The metadata, by the path of the raw file, in the given order.
+
+    Raises:
+        MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
+    """
+    return {raw: read_metadata(raw) for raw in raw_files}
+
+
+def measurement_table(
+    all_metadata: Mapping[Path, MetadataFile], experiments: Mapping[str, Sequence[str]]
+) -> pd.DataFrame:
     """Return all measurements of a study as a table.
 
     A raw file holds what fio printed in one repetition (run) of a cell. A cell is one configuration: a drive, its
     settings and a workload. Cells whose settings the drive did not take have no rows; `tuning_records` lists them.
 
     Args:
-        raw_files: The raw files of the study. The metadata file of each is beside it.
+        all_metadata: The metadata of the raw files of the study, from `load_metadata`.
         experiments: For each cell, the names of the experiments that contain the cell. A key is the end of the path of
             the cell's folder, ``<drive>/<study>/<cell>``, such as ``c400/saif2020/randread-4k-j1-c1b1ddf5``.
 
@@ -180,15 +200,13 @@ def measurement_table(raw_files: Sequence[Path], experiments: Mapping[str, Seque
         - counter_<name> for each counter of a simulated drive, over the complete repetition; missing for other drives
 
     Raises:
-        MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
         FioParseError: A raw file is not a result of fio.
         CollectError: There are no measurements.
     """
     rows, counted = [], []
     of_fio: list[Path] = []
     of_replays: list[Path] = []
-    for raw in raw_files:
-        metadata = read_metadata(raw)
+    for raw, metadata in all_metadata.items():
         if not is_measured(metadata):
             continue
         specification = metadata["specification"]
@@ -236,29 +254,27 @@ def _results(of_fio: Sequence[Path], of_replays: Sequence[Path]) -> pd.DataFrame
     return found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
 
 
-def tuning_records(raw_files: Sequence[Path], experiments: Mapping[str, Sequence[str]]) -> list[TuningRecord]:
+def tuning_records(
+    all_metadata: Mapping[Path, MetadataFile], experiments: Mapping[str, Sequence[str]]
+) -> list[TuningRecord]:
     """Return the outcome of each drive setting that each cell of a study asks for.
 
     A cell is one configuration: a drive, its settings and a workload.
 
     Args:
-        raw_files: The raw files of the study (one per run of fio). The metadata file of each is beside it.
+        all_metadata: The metadata of the raw files of the study, from `load_metadata`.
         experiments: For each cell, the names of the experiments that contain the cell. A key is the end of the path of
             the cell's folder, ``<drive>/<study>/<cell>``.
 
     Returns:
         A record per cell and setting, in the order of the raw files. It has the wanted value, the values before and
         after, and the outcome, such as ``changed`` or ``refused``.
-
-    Raises:
-        MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
     """
-    first_files: dict[Path, Path] = {}
-    for raw in raw_files:
-        first_files.setdefault(raw.parent, raw)
+    first: dict[Path, MetadataFile] = {}
+    for raw, metadata in all_metadata.items():
+        first.setdefault(raw.parent, metadata)
     records: list[TuningRecord] = []
-    for cell, raw in first_files.items():
-        metadata = read_metadata(raw)
+    for cell, metadata in first.items():
         drive, study, name = cell.parts[-3:]
         names, measured = list(experiments[f"{drive}/{study}/{name}"]), is_measured(metadata)
         records += [
@@ -268,7 +284,9 @@ def tuning_records(raw_files: Sequence[Path], experiments: Mapping[str, Sequence
     return records
 
 
-def select_by_origin(raw_files: Sequence[Path], *, average: bool) -> tuple[list[Path], dict[str, int]]:
+def select_by_origin(
+    all_metadata: Mapping[Path, MetadataFile], *, average: bool
+) -> tuple[dict[Path, MetadataFile], dict[str, int]]:
     """Select the raw files of each cell that have the same origin.
 
     A raw file is the result of one run of fio for a cell (one configuration: a drive, its settings and a workload). Its
@@ -278,20 +296,17 @@ def select_by_origin(raw_files: Sequence[Path], *, average: bool) -> tuple[list[
     assumed.
 
     Args:
-        raw_files: The raw files. The metadata file of each is beside it.
+        all_metadata: The metadata of the raw files, from `load_metadata`.
         average: Whether to select the raw files of all origins. Doubts are returned nevertheless.
 
     Returns:
-        The selected raw files, and the doubts: for each cell and less frequent origin, a text that names the cell and
-        both origins, with the number of raw files of the less frequent origin.
-
-    Raises:
-        MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
+        The metadata of the selected raw files, and the doubts. A doubt is a text that names a cell, a less frequent
+        origin and the most frequent one, with the number of raw files of the less frequent origin.
     """
     origins: dict[Path, dict[Path, _Origin]] = {}
-    for raw in raw_files:
-        origins.setdefault(raw.parent, {})[raw] = _origin(read_metadata(raw))
-    selected: list[Path] = []
+    for raw, metadata in all_metadata.items():
+        origins.setdefault(raw.parent, {})[raw] = _origin(metadata)
+    selected: dict[Path, MetadataFile] = {}
     doubts: dict[str, int] = {}
     for cell, of_cell in origins.items():
         usual = [Counter(filter(None, values)).most_common(1) for values in zip(*of_cell.values(), strict=True)]
@@ -301,7 +316,7 @@ def select_by_origin(raw_files: Sequence[Path], *, average: bool) -> tuple[list[
             for raw, values in of_cell.items()
         }
         main, *others = Counter(known.values()).most_common()
-        selected += [raw for raw, origin in known.items() if average or origin == main[0]]
+        selected |= {raw: all_metadata[raw] for raw, origin in known.items() if average or origin == main[0]}
         for origin, count in others:
             what = "averaged with those of" if average else "left out, because most repetitions are of"
             name = "/".join(cell.parts[-3:])
@@ -319,11 +334,13 @@ def _origin_text(origin: _Origin) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def study_provenance(raw_files: Sequence[Path], doubts: Mapping[str, int] | None = None) -> StudyProvenance:
+def study_provenance(
+    all_metadata: Mapping[Path, MetadataFile], doubts: Mapping[str, int] | None = None
+) -> StudyProvenance:
     """Return numbers, software, machines and drives of one study's measurements.
 
     Args:
-        raw_files: The raw files of the study (one per run of fio). The metadata file of each is beside it.
+        all_metadata: The metadata of the raw files of the study, from `load_metadata`.
         doubts: Further reasons to doubt measurements, each with the number of repetitions, as `select_by_origin`
             returns them. None for no further doubts.
 
@@ -331,15 +348,13 @@ def study_provenance(raw_files: Sequence[Path], doubts: Mapping[str, int] | None
         All keys of `StudyProvenance`, except title and source.
 
     Raises:
-        MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
         ArchiveError: The file that says which archive a drive's raw files were unpacked from is not valid.
         CollectError: There are no measurements.
     """
-    all_metadata = [read_metadata(raw) for raw in raw_files]
-    measured = [metadata for metadata in all_metadata if is_measured(metadata)]
+    measured = [metadata for metadata in all_metadata.values() if is_measured(metadata)]
     if not measured:
         raise CollectError(_NOTHING_MEASURED)
-    cells = {raw.parent: is_measured(metadata) for raw, metadata in zip(raw_files, all_metadata, strict=True)}
+    cells = {raw.parent: is_measured(metadata) for raw, metadata in all_metadata.items()}
     real = [metadata for metadata in measured if metadata["drive"]["kind"] not in kinds.SIMULATED_KINDS]
     return {
         "cells": sum(cells.values()),
@@ -355,25 +370,22 @@ def study_provenance(raw_files: Sequence[Path], doubts: Mapping[str, int] | None
         "command": shlex.join(measured[0]["command"]),
         "fio_versions": sorted({metadata["fio_version"] for metadata in measured}),
         "machines": _distinct(metadata["machine"] for metadata in real),
-        "drives": _distinct(_described(raw, metadata) for raw, metadata in zip(raw_files, all_metadata, strict=True)),
+        "drives": _distinct(_described(raw, metadata) for raw, metadata in all_metadata.items()),
     }
 
 
-def measured_by(raw_files: Sequence[Path]) -> dict[str, list[str]]:
+def measured_by(all_metadata: Mapping[Path, MetadataFile]) -> dict[str, list[str]]:
     """Return the versions of fio and simulator, and the hosts, that made raw files.
 
     Args:
-        raw_files: The raw files, at least one. The metadata file of each is beside it.
+        all_metadata: The metadata of the raw files, from `load_metadata`; of at least one.
 
     Returns:
         Sorted lists under the keys ``fio`` (such as ``fio-3.33``), ``simulator`` (SHA-256 of the sources) and ``host``
         (name). A list is empty if no metadata file has the value: earlier versions of this package stored neither
         simulator nor host.
-
-    Raises:
-        MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
     """
-    origins = map(_origin, map(read_metadata, raw_files))
+    origins = map(_origin, all_metadata.values())
     distinct = [sorted(set(filter(None, values))) for values in zip(*origins, strict=True)]
     return dict(zip(("fio", "simulator", "host"), distinct, strict=True))
 

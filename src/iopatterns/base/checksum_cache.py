@@ -65,33 +65,22 @@ class ChecksumCache:
             with contextlib.suppress(OSError):  # such as a full disk: the next run reads more files
                 files.write_atomically(self._path, lambda temporary: temporary.write_bytes(content))
 
-    def sha256(self, path: Path) -> str | None:
-        """Return the SHA-256 checksum of a file as 64 hexadecimal digits.
-
-        Returns None if there is no such file.
-
-        Args:
-            path: The file. It is read only if the cache has no valid checksum of it.
-        """
-        return self.file_text(path, "", files.sha256)
-
-    def file_text(self, path: Path, kind: str, derive: Callable[[Path], str]) -> str | None:
-        """Return a text that is derived from the content of a file.
+    def file_text(self, path: Path, derive: Callable[[Path], str]) -> str | None:
+        """Return a text that is derived from the content of a file, such as its checksum.
 
         Returns None if there is no such file.
 
         Args:
             path: The file.
-            kind: A name of the text, which distinguishes it from other texts derived from the same file. The SHA-256
-                checksum has the name "".
-            derive: A function that reads the file, and returns the text. It is called only if the cache lacks the text,
-                or if the file has changed since the text was cached.
+            derive: A function that reads the file, and returns the text. It must be the same function for a file each
+                time. It is called only if the cache lacks the text, or if the file has changed since the text was
+                cached.
         """
         try:
             found = path.stat()
         except OSError:
             return None
-        return self.text(f"{kind}:{path}", {path.name: found}, lambda: derive(path)) if path.is_file() else None
+        return self.text(str(path), {path.name: found}, lambda: derive(path)) if path.is_file() else None
 
     def group_sha256(self, folder: Path, stats: Mapping[str, os.stat_result]) -> str:
         """Return one checksum for several files in a folder, as 64 hexadecimal digits.
@@ -103,13 +92,13 @@ class ChecksumCache:
             folder: The folder. It has one entry in the cache.
             stats: The results of ``stat`` of the files, by file name.
         """
-        return self.text(f":{folder}", stats, lambda: _group_sha256(folder, sorted(stats)))
+        return self.text(str(folder), stats, lambda: _group_sha256(folder, sorted(stats)))
 
     def text(self, key: str, stats: Mapping[str, os.stat_result], derive: Callable[[], str]) -> str:
         """Return a text that is derived from the contents of files.
 
         Args:
-            key: The key of the text in the cache, such as ``:data/raw``.
+            key: The key of the text in the cache, such as the path of the folder.
             stats: The results of ``stat`` of the files, by name. They decide whether a cached text is still valid.
             derive: A function that reads the files, and returns the text. It is called if the cache lacks the text, or
                 if one of the files has changed since the text was cached.

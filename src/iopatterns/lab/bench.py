@@ -28,6 +28,8 @@ from iopatterns.raw import tuning_steps
 if TYPE_CHECKING:
     import pandas as pd
 
+    from iopatterns.raw.records import MetadataFile
+
 BENCH_FOLDER = "results/bench"
 BENCH_STUDY = "bench"
 # An asynchronous engine, because a synchronous one ignores iodepth; direct I/O, because the page cache hides the drive
@@ -167,6 +169,20 @@ class Bench:
         messages.say(f"{self.request.drive}: {cells}, {missing} of {len(raws)} repetitions to measure")
         return measure_cells(self.root, [cell.specification for cell in self.cells], raws) if missing else 0
 
+    def load_metadata(self) -> "tuple[dict[Path, MetadataFile], dict[str, int]]":
+        """Return the metadata of the raw files to average, by raw file, and doubts about them.
+
+        Raw files of a cell that another fio, simulator or host made are left out, see `collect.select_by_origin`. A
+        doubt is a text that names the cell, with the number of its raw files.
+
+        Raises:
+            MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
+        """
+        from iopatterns.analysis import collect
+
+        loaded = collect.load_metadata(self.root / raw for raw in self.raw_files())
+        return collect.select_by_origin(loaded, average=self.conf.average_over_origins)
+
     def write_results(self) -> str:
         """Write the results of the measurements: a table and figures.
 
@@ -181,12 +197,12 @@ class Bench:
         from iopatterns.analysis import collect, plots, report_tables, tables
 
         experiments = {cell.folder: [BENCH_STUDY] for cell in self.cells}
-        raws = [self.root / raw for raw in self.raw_files()]
+        metadata, doubts = self.load_metadata()
         place = self.folder / "measurements" / BENCH_STUDY
         measurements, tuning = place.with_suffix(".parquet"), place.with_suffix(".tuning.json")
-        table = collect.measurement_table(raws, experiments)
+        table = collect.measurement_table(metadata, experiments)
         files.write_atomically(measurements, lambda temporary: table.to_parquet(temporary, index=False))
-        tuning_steps.write_tuning_records(tuning, collect.tuning_records(raws, experiments))
+        tuning_steps.write_tuning_records(tuning, collect.tuning_records(metadata, experiments))
         found = study.Study.load(
             measurements=measurements,
             tuning=tuning,
@@ -210,7 +226,8 @@ class Bench:
         if not rows.empty:
             self._draw_details(rows, summaries, by)
         refused = "\n".join(f"not measured: {found.why_not(BENCH_STUDY, each['drive'])}" for each in found.left_out())
-        return "\n".join(filter(None, (tables.to_text(shown), refused, "", self._next_steps())))
+        lines = [f"doubt: {count} repetitions {doubt}" for doubt, count in doubts.items()]
+        return "\n".join(filter(None, (tables.to_text(shown), refused, *lines, "", self._next_steps())))
 
     def _draw_details(self, rows: "pd.DataFrame", summaries: "Mapping[str, pd.DataFrame]", by: Sequence[str]) -> None:
         """Save bars of all cells, latency histograms, and curves of rates over time.

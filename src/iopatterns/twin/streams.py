@@ -1,4 +1,4 @@
-"""Synthetic requests to a drive, like those of fio, for simulations without fio."""
+"""Generate requests to a drive as fio would, for simulations without fio."""
 
 import numpy as np
 

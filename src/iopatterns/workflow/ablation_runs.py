@@ -59,7 +59,10 @@ def measure_without_mechanism(root: Path, name: str, overrides: Mapping[str, Any
                 measure_cell(root, cell.specification, cell_raws)
                 raws += cell_raws
         experiments = {cell.folder: cell.experiments for cell in wanted}
-        table = collect.measurement_table(raws, experiments)
+        metadata = collect.load_metadata(raws)
+        table = collect.measurement_table(metadata, experiments)
         files.write_atomically(output / f"{study}.parquet", functools.partial(table.to_parquet, index=False))
-        tuning_steps.write_tuning_records(output / f"{study}.tuning.json", collect.tuning_records(raws, experiments))
+        tuning_steps.write_tuning_records(
+            output / f"{study}.tuning.json", collect.tuning_records(metadata, experiments)
+        )
     shutil.rmtree(output / "raw", ignore_errors=True)

@@ -198,8 +198,10 @@ def _measured(bench: Bench) -> "pd.DataFrame":
     from iopatterns.analysis import collect
     from iopatterns.analysis.statistics import summarise_groups
 
-    raws = [bench.root / raw for raw in bench.raw_files()]
-    table = collect.measurement_table(raws, {cell.folder: [BENCH_STUDY] for cell in bench.cells})
+    metadata, doubts = bench.load_metadata()
+    for doubt, count in doubts.items():
+        messages.say(f"doubt: {count} repetitions {doubt}")
+    table = collect.measurement_table(metadata, {cell.folder: [BENCH_STUDY] for cell in bench.cells})
     factors, conf = ["rw", "bs_bytes", "iodepth"], bench.conf
     rows = summarise_groups(table, factors, "iops", confidence=conf.confidence, method=conf.interval).set_index(factors)
     points = list(product(*FIT_LEVELS.values()))

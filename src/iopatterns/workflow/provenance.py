@@ -40,8 +40,6 @@ _PACKAGES = (
     "matplotlib",
     "typst",
 )
-
-
 # Up to this number, changed files are listed when a run begins
 _MOST_LINES = 8
 
@@ -127,7 +125,8 @@ def recorded(job: Any, raw_files: Iterable[Path] = ()) -> Iterator[dict[str, str
     versions: dict[str, str | list[str]] = {name: importlib.metadata.version(name) for name in _PACKAGES}
     versions["python"] = platform.python_version()
     yield versions
-    if changed := [path for path, digest in _sums(inputs).items() if digest != before[path]]:
+    after = _sums(inputs)
+    if changed := sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path)):
         raise ProvenanceError(f"{', '.join(changed)}: changed while it was read. Run again.")
     outputs = [str(path) for path in job.output if path != job.output.record]
     outputs += [job.log.notebook] if "notebook" in dict(job.log.items()) else []  # an executed notebook is a result
@@ -268,7 +267,7 @@ def changed_files(record: Record, cache: ChecksumCache) -> Iterator[ChangedFile]
     """
     for is_output, sums in ((True, record.outputs), (False, record.inputs)):
         for path, digest in sums.items():
-            found = cache.file_text(Path(path), "", _sha256)
+            found = cache.file_text(Path(path), _sha256)
             if found != digest:
                 since = "it was made" if is_output else f"{record.rule} read it"
                 problem = "is missing" if found is None else f"has changed since {since}"

@@ -15,9 +15,8 @@ from iopatterns.raw.metadata_files import MetadataError, read_metadata
 from iopatterns.workflow.provenance import RECORDS, ProvenanceError, changed_files, read_record
 
 # The files of a results folder that must have a record
-_RESULTS = (
-    *("[!.]*.*", "tables/*/*", "figures/*/*", "numbers/*", "measurements/*", "notebooks/*", "calls/*", "traces/*/*"),
-)
+_OF_STUDIES = ("tables/*/*", "figures/*/*", "numbers/*", "measurements/*", "notebooks/*")
+_RESULTS = ("[!.]*.*", *_OF_STUDIES, "calls/*", "traces/*/*")
 
 
 class Verification(NamedTuple):
@@ -91,7 +90,8 @@ def followed(results: str, path: str) -> list[str]:
 
     For the result and each result that it was made from, the lines have its checksum, the rule that made it, the
     versions of the programs, the inputs, and the raw files with the fio command of the first repetition. These facts
-    are from the records in the results folder. Results and inputs are not compared with their checksums.
+    are from the records in the results folder. Results and inputs are not compared with their checksums. If a raw file
+    or its metadata file was changed, a line says so in place of the command.
 
     Args:
         results: The results folder, relative to the working directory.
@@ -99,7 +99,6 @@ def followed(results: str, path: str) -> list[str]:
 
     Raises:
         ProvenanceError: No record has the result, or a record was changed.
-        MetadataError: The first raw file of a cell, or its metadata file, was changed or is missing.
     """
     records = [read_record(each) for each in sorted((Path(results) / RECORDS).glob("*.json"))]
     by_output = {output: record for record in records for output in record.outputs}

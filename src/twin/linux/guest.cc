@@ -66,8 +66,8 @@ int open_own(const std::string& folder, uid_t user) {
   return -1;
 }
 
-// Removes the workplaces of runs of which both the machine and the keeper were killed. These two processes lock their
-// workplace as long as one of them exists.
+// Removes the folders that killed runs have left. The machine and the keeper of a run lock its folder as long as one of
+// these two processes exists.
 void remove_abandoned(uid_t user) {
   for (const char* place : kPlaces) {
     std::error_code ignored;
