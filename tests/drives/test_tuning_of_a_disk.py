@@ -171,8 +171,9 @@ def test_a_stop_signal_waits_until_all_settings_are_restored(disk: MountedDisk, 
     tool.chmod(0o755)
     own_journal = disk.journal()
     own_journal.record("look_ahead", 1)
-    own_journal.record("scheduler", "none")
-    disk.set_scheduler("mq-deadline")
+    # comes after the look-ahead
+    own_journal.record("read_ahead_kb", 128)
+    disk.attribute("read_ahead_kb").write_text("64")
     process = subprocess.Popen(
         [sys.executable, "-c", _RESTORING, disk.name],
         env={**os.environ, "PATH": f"{tool.parent}:{os.environ['PATH']}"},
@@ -180,9 +181,9 @@ def test_a_stop_signal_waits_until_all_settings_are_restored(disk: MountedDisk, 
     )
     wait_for((disk_folder / "begun").exists, 20, otherwise="nothing was restored")
     process.send_signal(signal.SIGTERM)
-    assert disk.scheduler() == "mq-deadline", "the signal came too late"
+    assert disk.attribute("read_ahead_kb").read_text() == "64\n", "the signal came too late"
     assert wait(process, 20) == 128 + signal.SIGTERM
-    assert (state.read_text(), disk.scheduler()) == ("1\n", "none")
+    assert (state.read_text(), disk.attribute("read_ahead_kb").read_text()) == ("1\n", "128\n")
     assert not own_journal.path.exists()
 
 

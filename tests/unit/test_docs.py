@@ -39,6 +39,7 @@ RAW_FILES = (ROOT / "docs/raw-files.md").read_text(encoding="utf-8")
 # Paths that a page may name although no checkout has them: results of a run, and examples
 MADE = (
     *("quick", "data/raw", "data/scratch", "data/archives", "data/expectations", "data/traces", "results"),
+    ".snakemake/iopatterns",
     "data/twins/my-drive.yaml",
 )
 # A page may also name files of a study that does not exist
