@@ -12,6 +12,7 @@ from loops import Loop
 
 from iopatterns.measuring.cell import measure_cell
 from iopatterns.raw import cells
+from iopatterns.raw.metadata_files import read_metadata, write_metadata
 from iopatterns.twin import models
 
 MIB = 2**20
@@ -73,3 +74,13 @@ def start(
     words = ["measure", "--specification", json.dumps(specification), *options, *map(str, raws)]
     command = [sys.executable, "-m", "iopatterns", *words]
     return subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True, **popen)
+
+
+def rewrite_metadata(raw: Path, changes: Mapping[str, object], *, of: Path | None = None) -> None:
+    """Write valid metadata of a raw file, with changes.
+
+    The unchanged metadata are those of the raw file ``of``, by default ``raw``.
+    """
+    content: Any = {**read_metadata(of or raw), **changes}
+    del content["sha256"]
+    write_metadata(raw, content)

@@ -5,13 +5,14 @@ import os
 import random
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from measurements import rewrite_metadata
 from support import Project, copy_project
 
 from iopatterns.analysis import collect
@@ -67,13 +68,6 @@ def _change_digit(path: Path) -> None:
     path.write_text(f"{text[: digit.start()]}{(int(digit[0]) + 1) % 10}{text[digit.end() :]}")
 
 
-def _with_metadata(raw: Path, changes: Mapping[str, object], *, of: Path | None = None) -> None:
-    """Write valid metadata of a raw file, with changes. The unchanged metadata are those of the raw file ``of``."""
-    content: Any = {**read_metadata(of or raw), **changes}
-    del content["sha256"]
-    write_metadata(raw, content)
-
-
 def test_nothing_runs_again_after_a_finished_run(finished: Project) -> None:
     assert "Nothing to be done" in finished.snakemake("-n").stdout
     verified = finished.iopatterns("verify")
@@ -115,7 +109,7 @@ def test_a_restored_raw_file_with_valid_metadata_reaches_the_table(finished: Pro
     other = raws[0].with_name("02.json")
 
     def restore(path: Path) -> None:
-        _with_metadata(path, {"execution": 1}, of=other)
+        rewrite_metadata(path, {"execution": 1}, of=other)
         shutil.copy(other, path)
 
     _change(raws[0], restore)
@@ -142,7 +136,7 @@ def test_saved_outputs_of_a_notebook_are_no_change(finished: Project) -> None:
 def test_repetitions_of_another_simulator_or_fio_are_measured_again(finished: Project, change: dict[str, str]) -> None:
     before, raws = _results(finished), finished.raw_files()
     for raw in sorted(finished.root.glob("data/raw/*/tiny/*/02.json")):
-        _with_metadata(raw, change)
+        rewrite_metadata(raw, change)
     planned = finished.snakemake("-n")
     assert "measured with another simulator or fio" in planned.stdout
     assert finished.snakemake().returncode == 0
@@ -153,7 +147,7 @@ def test_repetitions_of_another_simulator_or_fio_are_measured_again(finished: Pr
 
 def test_more_repetitions_never_mix_two_simulators(finished: Project) -> None:
     for raw in finished.root.glob("data/raw/*/tiny/*/0?.json"):
-        _with_metadata(raw, {"simulator": "0" * 64})
+        rewrite_metadata(raw, {"simulator": "0" * 64})
     done = finished.snakemake("collect_tiny", "--config", "repetitions=4")
     assert done.returncode == 0, done.stdout
     found = {read_metadata(raw)["simulator"] for raw in finished.root.glob("data/raw/*/tiny/*/0?.json")}
@@ -171,7 +165,7 @@ def test_repetitions_of_another_origin_are_left_out_and_named(
     folder = tmp_path / "/".join(cell.parts[-3:])
     shutil.copytree(cell, folder)
     raws = sorted(folder.glob("0?.json"))
-    _with_metadata(raws[1], change)
+    rewrite_metadata(raws[1], change)
     metadata = collect.load_metadata(raws)
     selected, doubts = collect.select_by_origin(metadata, average=False)
     assert list(selected) == [raws[0], raws[2]]

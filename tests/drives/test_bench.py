@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from measurements import rewrite_metadata
 from support import Project, copy_project
 
 import fio_parser_json
@@ -82,6 +83,29 @@ def test_the_same_command_measures_nothing_again(benched: tuple[Project, str], f
     assert again.returncode == 0, again.stdout
     assert "0 of 32 repetitions to measure" in again.stdout
     assert raw_files(folder) == before
+
+
+def test_repetitions_of_another_host_are_left_out_and_named(benched: tuple[Project, str], disk_folder: Path) -> None:
+    project = Project(disk_folder / "copy")
+    shutil.copytree(benched[0].root, project.root)
+    (found,) = (project.root / "results/bench").iterdir()
+    raw = next(each for each in sorted(raw_files(found)) if each.name == "02.json")
+    rewrite_metadata(raw, {"host": "other"})
+    again = project.iopatterns("bench", "--drive", "c400", *LEVELS, *LITTLE)
+    assert again.returncode == 0, again.stdout
+    assert re.search(r"^doubt: 1 repetitions of .*, host other in \S+, left out", again.stdout, flags=re.MULTILINE)
+
+
+def test_repetitions_of_another_simulator_are_measured_again(benched: tuple[Project, str], disk_folder: Path) -> None:
+    project = Project(disk_folder / "copy")
+    shutil.copytree(benched[0].root, project.root)
+    (found,) = (project.root / "results/bench").iterdir()
+    before = {raw: raw.read_bytes() for raw in raw_files(found)}
+    rewrite_metadata(min(before), {"simulator": "0" * 64})
+    again = project.iopatterns("bench", "--drive", "c400", *LEVELS, *LITTLE)
+    assert again.returncode == 0, again.stdout
+    assert "1 of 32 repetitions to measure" in again.stdout
+    assert {raw: raw.read_bytes() for raw in raw_files(found)} == before
 
 
 def test_the_printed_commands_make_a_study(benched: tuple[Project, str], disk_folder: Path) -> None:
