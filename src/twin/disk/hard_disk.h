@@ -1,7 +1,12 @@
 // A hard disk: an arm that serves a queue, a track buffer with read-ahead, and a write cache.
+//
+// The write cache stores each sector once. It joins contiguous data, whatever the commands that wrote them, and writes
+// joined data back as one stream: the next piece begins under the head where the last one ended, so no revolution is
+// lost between the two.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "core/counters.h"
@@ -29,15 +34,21 @@ class HardDisk final : public Device, private EventHandler {
     std::uint64_t sectors = 0;
     Nanoseconds queued_ns = 0;
     bool write = false;
+
+    [[nodiscard]] std::uint64_t end() const { return lba + sectors; }
+    [[nodiscard]] bool contains(std::uint64_t begin, std::uint64_t end) const {
+      return begin >= lba && end <= this->end();
+    }
   };
 
-  // The way to an access: its cylinder, and the times until its first sector is under the head.
+  // The times until the first sector of an access is under the head.
   struct Positioning {
-    std::int64_t cylinder;
     Nanoseconds seek, rotation;
+    bool moves;  // whether the arm changes the cylinder
   };
 
-  // Sectors in the track buffer: [begin, end). While the disk reads on, the newest segment grows at the media rate.
+  // Sectors in the track buffer: [begin, end). While the disk reads on, the newest segment grows at the media rate. A
+  // segment keeps the last segment_sectors_ sectors that it has received.
   struct Segment {
     std::uint64_t begin = 0, end = 0;
   };
@@ -46,6 +57,9 @@ class HardDisk final : public Device, private EventHandler {
   void execute(Nanoseconds now, Command& command);
   bool serve_from_buffer(Nanoseconds now, Command& command);
   void begin_write(Nanoseconds now, Command& command);
+  bool cache_write(Nanoseconds now, Command& command);
+  void add_dirty(Nanoseconds now, std::uint64_t begin, std::uint64_t end);
+  Access take_dirty(Nanoseconds now, std::size_t index);
   void start_access(Nanoseconds now);
   void finish_access(Nanoseconds now);
   void complete_flushes(Nanoseconds now);
@@ -53,22 +67,25 @@ class HardDisk final : public Device, private EventHandler {
   [[nodiscard]] std::size_t nearest(const std::vector<Access>& accesses, Nanoseconds now) const;
   [[nodiscard]] std::uint64_t read_on_end(Nanoseconds now) const;
   void stop_reading_on(Nanoseconds now);
+  void extend(Segment& segment, std::uint64_t end) const;
 
   DiskParameters parameters_;
   DiskGeometry geometry_;
   std::uint64_t capacity_sectors_;
+  std::uint64_t segment_sectors_;  // share of a segment in the track buffer
   Link& link_;
   EventQueue& events_;
   Counters& counters_;
-  std::vector<Command*> commands_;  // by index
-  std::vector<Access> queue_;       // reads, and writes that are not cached
-  std::vector<Access> dirty_;       // written data in the cache
-  std::uint64_t dirty_sectors_ = 0;
-  std::vector<Command*> blocked_writes_;  // writes that found the cache full
+  std::vector<Command*> commands_;       // by index
+  std::vector<Access> queue_;            // reads, and writes that are not cached
+  std::vector<Access> dirty_;            // written data in the cache: no two overlap or are contiguous
+  std::uint64_t dirty_sectors_ = 0;      // including those of the current access
+  std::deque<Command*> blocked_writes_;  // writes that found the cache full, in order of arrival
   std::vector<Command*> flushes_;
   Access current_;
   bool busy_ = false;
-  std::int64_t cylinder_ = 0;
+  std::uint64_t head_lba_ = 0;     // sector after the last one that the head passed, or will pass in the current access
+  bool wrote_ = false;             // whether the last access, or the current one, is a write
   std::vector<Segment> segments_;  // newest segment last
   bool reading_on_ = false;        // whether the newest segment has been growing since read_on_since_
   Nanoseconds read_on_since_ = 0;
