@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from twins import command, fio
@@ -14,6 +15,7 @@ from iopatterns.twin import traces
 TIMED = ["--time_based=1", "--runtime=2", "--norandommap=1", "--ioengine=libaio", "--group_reporting=1"]
 RANDREAD = [*TIMED, "--rw=randread"]
 MIX = [*TIMED, "--rw=randrw", "--rwmixread=99"]
+SSDS = [name for name in twin.list_models() if twin.load_model(name).kind == "ssd"]
 # as with a queue for each processor, which needs no common lock
 NO_LOCK = "host.lock_time=0"
 
@@ -124,6 +126,25 @@ def test_a_read_after_a_write_finds_the_new_data_in_the_write_buffer() -> None:
     model = twin.load_model("mz7km240").overridden(["flash.read_retry_rate=0", "flash.housekeeping_interval=0"])
     first, _, third = replay(model, [0, 1, 0], [0, 0, 0], [0, 10_000, 40_000])  # the write arrives during the read
     assert third < first
+
+
+@pytest.mark.parametrize("model", SSDS)
+@pytest.mark.parametrize("shift", [512, 1024, 2048])
+def test_a_misaligned_read_is_never_faster_than_an_aligned_read(model: str, shift: int) -> None:
+    offsets = np.random.default_rng(1).integers(0, 2**16, 4000) * 4096
+    drive = twin.load_model(model).overridden(["flash.read_retry_rate=0", "flash.housekeeping_interval=0"])
+    aligned, misaligned = (
+        twin.replay_trace(
+            drive,
+            pd.DataFrame({"operation": 0, "offset_bytes": offsets + each, "size_bytes": 4096}).astype(
+                {"operation": "uint8", "offset_bytes": "uint64", "size_bytes": "uint64"}
+            ),
+            depth=1,
+        ).latencies["latency_ns"]
+        for each in (0, shift)
+    )
+    # two flash pages, each of which has to be read and transferred up to the last sector that is needed
+    assert misaligned.mean() >= 0.999 * aligned.mean()
 
 
 @pytest.mark.parametrize(("model", "queues"), [("mz7km240", False), ("px05smb040", True), ("nvme-generic", True)])

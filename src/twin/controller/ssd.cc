@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace twin {
 namespace {
@@ -37,6 +38,7 @@ Ssd::Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const Ma
       counters_(counters),
       ftl_(make_ftl(*this)),
       unit_bytes_(ftl_->properties().unit_bytes),
+      block_bytes_(std::min(unit_bytes_, kBlockBytes)),
       read_cache_(static_cast<std::uint64_t>(parameters.read_cache.size), unit_bytes_, parameters.read_cache.enabled),
       read_ahead_(parameters.read_ahead, unit_bytes_, capacity_bytes, counters),
       buffer_(parameters.write_buffer, unit_bytes_, ftl_->properties().program_units,
@@ -116,7 +118,7 @@ void Ssd::begin_read(Nanoseconds now, Command& command) {
   if (state.covered_bytes > 0) {
     if (state.covered_bytes == request.size_bytes) ++counters_.prefetch_hits;
     if (read_ahead_.ready_or_enqueue(state.stream, covered_end, command)) {
-      transfer_to_host(now, command, state.covered_bytes);
+      data_in_memory(now, command, state.covered_bytes);
     } else {
       ++command.pending;
     }
@@ -148,13 +150,13 @@ void Ssd::read_range(Nanoseconds now, Command& command, std::uint64_t begin_byte
     const std::uint32_t here = where(unit);
     std::uint64_t run_end = unit + 1;
     while (run_end < piece_end && where(run_end) == here) ++run_end;
-    const std::uint64_t size_bytes =
-        std::min(end_bytes, run_end * unit_bytes_) - std::max(begin_bytes, unit * unit_bytes_);
+    const std::uint64_t from_bytes = std::max(begin_bytes, unit * unit_bytes_);
+    const std::uint64_t size_bytes = std::min(end_bytes, run_end * unit_bytes_) - from_bytes;
     all_in_memory &= here == kInMemory;
     if (here == kInMemory) {
-      transfer_to_host(now, command, size_bytes);
+      data_in_memory(now, command, size_bytes);
     } else if (here == kInFlash) {
-      read_piece(now, command, unit, run_end, size_bytes);
+      read_piece(now, command, unit, run_end, from_bytes % block_bytes_, size_bytes);
     } else {
       ++command.pending;
       pieces_[here].waiters.push_back({&command, size_bytes});
@@ -164,10 +166,13 @@ void Ssd::read_range(Nanoseconds now, Command& command, std::uint64_t begin_byte
   if (all_in_memory) ++counters_.buffer_read_hits;
 }
 
+// Reads units, from `first` to before `end`, from flash. `skip_bytes` of a block arrive before the `size_bytes` that
+// the command needs.
 void Ssd::read_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t end,
-                     std::uint64_t size_bytes) {
-  const std::uint32_t piece = pieces_.take({&command, first, end, {}});
-  if (ftl_->read(now, first, static_cast<std::uint32_t>(end - first), size_bytes, kReadPiece | piece)) {
+                     std::uint64_t skip_bytes, std::uint64_t size_bytes) {
+  const std::uint32_t piece = pieces_.take({&command, first, end, skip_bytes, {}});
+  const auto units = static_cast<std::uint32_t>(end - first);
+  if (ftl_->read(now, first, units, skip_bytes + size_bytes, kReadPiece | piece)) {
     ++command.pending;
     if (!read_cache_.enabled()) return;
     for (std::uint64_t unit = first; unit < end && !piece_of_unit_.full(); ++unit) piece_of_unit_.insert(unit, piece);
@@ -175,7 +180,7 @@ void Ssd::read_piece(Nanoseconds now, Command& command, std::uint64_t first, std
   }
   pieces_.release(piece);
   for (std::uint64_t unit = first; unit < end; ++unit) read_cache_.insert(unit);
-  transfer_to_host(now, command, size_bytes);
+  data_in_memory(now, command, size_bytes);
 }
 
 void Ssd::complete_piece(Nanoseconds now, std::uint32_t number) {
@@ -189,7 +194,7 @@ void Ssd::complete_piece(Nanoseconds now, std::uint32_t number) {
   }
   complete_part(now, *piece.command);
   for (const PieceWaiter& waiter : piece.waiters) {
-    transfer_to_host(now, *waiter.command, waiter.size_bytes);
+    data_in_memory(now, *waiter.command, waiter.size_bytes);
     complete_part(now, *waiter.command);
   }
 }
@@ -204,6 +209,17 @@ void Ssd::remove_read_units(std::uint64_t first, std::uint64_t end) {
   }
 }
 
+// Records that data of a read are in memory. They go to the host in blocks, counted from the first byte of the command
+// wherever that lies in a page, so a read whose data are on two pages is not sent in smaller blocks than another.
+void Ssd::data_in_memory(Nanoseconds now, Command& command, std::uint64_t size_bytes) {
+  std::uint64_t& arrived = states_[command.index].arrived_bytes;
+  arrived += size_bytes;
+  const std::uint64_t rest = arrived % block_bytes_;
+  if (arrived == rest) return;
+  transfer_to_host(now, command, arrived - rest);
+  arrived = rest;
+}
+
 // Transfers data in memory to the host. They pass through the buffer memory and over the link at the same time. The
 // data of several commands pass through the memory in parallel, and over the link one after another.
 void Ssd::transfer_to_host(Nanoseconds now, Command& command, std::uint64_t size_bytes) {
@@ -215,7 +231,8 @@ void Ssd::transfer_to_host(Nanoseconds now, Command& command, std::uint64_t size
 // Counts down the pending parts of a read, and completes the read after the last one.
 void Ssd::complete_part(Nanoseconds now, Command& command) {
   if (--command.pending > 0) return;
-  const State& state = states_[command.index];
+  State& state = states_[command.index];
+  if (state.arrived_bytes > 0) transfer_to_host(now, command, std::exchange(state.arrived_bytes, 0));
   if (state.stream != ReadAhead::kNoStream) {
     read_ahead_.release_below(state.stream, command.request.offset_bytes + command.request.size_bytes);
     prefetch(now, state.stream);
@@ -229,7 +246,8 @@ void Ssd::prefetch(Nanoseconds now, int stream) {
   while (const auto piece = read_ahead_.reserve_next_piece(stream)) {
     const std::uint64_t first = first_unit(piece->begin_bytes);
     const auto count = static_cast<std::uint32_t>(end_unit(piece->end_bytes) - first);
-    if (!ftl_->read(now, first, count, piece->end_bytes - piece->begin_bytes, kPrefetch | piece->token)) {
+    const std::uint64_t size_bytes = piece->end_bytes - piece->begin_bytes / block_bytes_ * block_bytes_;
+    if (!ftl_->read(now, first, count, size_bytes, kPrefetch | piece->token)) {
       complete_prefetch(now, piece->token);
     }
   }
@@ -240,7 +258,7 @@ void Ssd::complete_prefetch(Nanoseconds now, std::uint64_t token) {
     Command* next = command->next;
     const State& state = states_[command->index];
     if (read_ahead_.ready_or_enqueue(state.stream, command->request.offset_bytes + state.covered_bytes, *command)) {
-      transfer_to_host(now, *command, state.covered_bytes);
+      data_in_memory(now, *command, state.covered_bytes);
       complete_part(now, *command);
     }
     command = next;
@@ -248,7 +266,11 @@ void Ssd::complete_prefetch(Nanoseconds now, std::uint64_t token) {
 }
 
 void Ssd::read_progress(Nanoseconds now, std::uint64_t token, std::uint64_t size_bytes) {
-  if ((token & kPurpose) == kReadPiece) transfer_to_host(now, *pieces_[token & ~kPurpose].command, size_bytes);
+  if ((token & kPurpose) != kReadPiece) return;
+  Piece& piece = pieces_[token & ~kPurpose];
+  const std::uint64_t skipped = std::min(piece.skip_bytes, size_bytes);
+  piece.skip_bytes -= skipped;
+  data_in_memory(now, *piece.command, size_bytes - skipped);
 }
 
 void Ssd::read_done(Nanoseconds now, std::uint64_t token) {

@@ -44,6 +44,7 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
     Command* command = nullptr;
     int stream = ReadAhead::kNoStream;
     std::uint64_t covered_bytes = 0;  // of a read: data prefetched or being prefetched
+    std::uint64_t arrived_bytes = 0;  // of a read: data in memory that do not fill a transfer to the host yet
     Nanoseconds in_memory_until = 0;  // of a read: when its data so far have passed through the buffer memory
     std::uint64_t flush_target = 0;   // of a flush: WriteBuffer::units_removed() at which it is complete
   };
@@ -58,6 +59,7 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   struct Piece {
     Command* command = nullptr;
     std::uint64_t first = 0, end = 0;
+    std::uint64_t skip_bytes = 0;  // data before those that the command needs, still to arrive
     std::vector<PieceWaiter> waiters;
   };
 
@@ -68,9 +70,11 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
 
   void begin_read(Nanoseconds now, Command& command);
   void read_range(Nanoseconds now, Command& command, std::uint64_t begin_bytes, std::uint64_t end_bytes);
-  void read_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t end, std::uint64_t size_bytes);
+  void read_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t end, std::uint64_t skip_bytes,
+                  std::uint64_t size_bytes);
   void complete_piece(Nanoseconds now, std::uint32_t piece);
   void remove_read_units(std::uint64_t first, std::uint64_t end);
+  void data_in_memory(Nanoseconds now, Command& command, std::uint64_t size_bytes);
   void transfer_to_host(Nanoseconds now, Command& command, std::uint64_t size_bytes);
   void complete_part(Nanoseconds now, Command& command);
   void prefetch(Nanoseconds now, int stream);
@@ -98,6 +102,7 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   Counters& counters_;
   std::unique_ptr<Ftl> ftl_;
   std::uint64_t unit_bytes_;
+  std::uint64_t block_bytes_;
   ReadCache read_cache_;
   ReadAhead read_ahead_;
   WriteBuffer buffer_;

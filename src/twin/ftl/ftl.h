@@ -13,6 +13,10 @@
 
 namespace twin {
 
+// Data are transferred from the flash, and to the host, in blocks of this size, or of a mapping unit if that is
+// smaller. A block is read from its beginning.
+inline constexpr std::uint64_t kBlockBytes = 4096;
+
 // The user of an FTL. The FTL calls it during and after the flash operations.
 class FtlClient {
  public:

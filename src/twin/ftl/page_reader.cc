@@ -10,8 +10,6 @@ namespace {
 enum : std::uint64_t { kInRegister, kPieceArrived };
 constexpr unsigned kWhatBits = 1;
 
-constexpr std::uint64_t kPieceBytes = 4096;
-
 std::uint64_t event(std::uint64_t what, std::uint32_t page_read) {
   return static_cast<std::uint64_t>(page_read) << kWhatBits | what;
 }
@@ -27,7 +25,7 @@ void PageReader::read_page(Nanoseconds now, std::uint32_t operation, FlashPage p
 
 void PageReader::transfer_piece(Nanoseconds now, std::uint32_t number) {
   PageRead& page_read = page_reads_[number];
-  const std::uint64_t piece = std::min(page_read.left_bytes, kPieceBytes) + std::exchange(page_read.extra_bytes, 0);
+  const std::uint64_t piece = std::min(page_read.left_bytes, kBlockBytes) + std::exchange(page_read.extra_bytes, 0);
   events_.schedule(flash_.transfer(now, page_read.die, piece), *this, event(kPieceArrived, number));
 }
 
@@ -36,7 +34,7 @@ void PageReader::on_event(Nanoseconds now, std::uint64_t what) {
   if ((what & ((1U << kWhatBits) - 1)) == kInRegister) return transfer_piece(now, number);
   PageRead& page_read = page_reads_[number];
   const std::uint32_t operation = page_read.operation;
-  const std::uint64_t arrived_bytes = std::min(page_read.left_bytes, kPieceBytes);
+  const std::uint64_t arrived_bytes = std::min(page_read.left_bytes, kBlockBytes);
   page_read.left_bytes -= arrived_bytes;
   client_.read_progress(now, operations_[operation].token, arrived_bytes);
   if (page_read.left_bytes > 0) return transfer_piece(now, number);
