@@ -192,3 +192,18 @@ def test_a_drive_without_write_cache_receives_no_flush(call: str, cache: str, tm
     assert done.returncode == 0, done.stderr
     counted = pd.read_csv(table)
     assert counted[counted["series"] == "flush_commands"]["value"].max() == (1 if cache == "on" else 0)
+
+
+@pytest.mark.parametrize("delay", ["0", "1 ms"])
+def test_a_write_buffer_works_with_any_delay_of_partial_pages(delay: str) -> None:
+    buffer = ["write_buffer.size=1 MiB", "write_buffer.enabled=on", f"write_buffer.destage_delay={delay}"]
+    offsets = np.random.default_rng(1).integers(0, 2**18, 2000) * 4096
+    found = twin.replay_trace(
+        twin.load_model("pqi").overridden(buffer),
+        pd.DataFrame({"operation": 1, "offset_bytes": offsets, "size_bytes": 4096}).astype(
+            {"operation": "uint8", "offset_bytes": "uint64", "size_bytes": "uint64"}
+        ),
+        depth=8,
+    )
+    assert found.counters["buffer_full_waits"] > 0  # the flash accepts no batch while the buffer is full
+    assert len(found.latencies) == 2000

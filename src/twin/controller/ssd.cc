@@ -369,7 +369,9 @@ void Ssd::destage(Nanoseconds now, bool partial) {
     }
     ftl_->write(now, batch_, kBatch | batch);
   }
-  if (buffer_.waiting_units() > 0 && !destage_timer_) {
+  // if the flash accepts no batch, write_done() calls again; a timer of length 0 would fire for ever until then
+  const bool timed = parameters_.write_buffer.destage_delay > 0 || buffer_.can_begin_batch();
+  if (buffer_.waiting_units() > 0 && timed && !destage_timer_) {
     destage_timer_ = true;
     events_.schedule(now + parameters_.write_buffer.destage_delay, *this, kDestage);
   }
