@@ -205,5 +205,72 @@ TEST_CASE("a write to prefetched data restarts the stream") {
   CHECK(counters.prefetch_wasted_bytes > 0);
 }
 
+// A stream whose window is two pieces, and a command that waits for both.
+struct WaitingReader {
+  Counters counters;
+  ReadAhead ahead{ahead_of(192 * 1024), 4096, 1 << 30, counters};
+  Command command;
+  int stream = 0;
+  ReadAhead::Piece first, second;
+
+  WaitingReader() {
+    ahead.observe(read_at(0));
+    ahead.observe(read_at(4096));
+    stream = ahead.observe({Operation::kRead, 0, 8192, 120 * 1024});
+    first = *ahead.reserve_next_piece(stream);
+    second = *ahead.reserve_next_piece(stream);
+    stream = ahead.observe({Operation::kRead, 0, first.begin_bytes, 128 * 1024});
+    REQUIRE_FALSE(ahead.ready_or_enqueue(stream, second.end_bytes, command));
+  }
+
+  // The command receives its data as if nothing had happened.
+  void complete() {
+    CHECK(ahead.complete_piece(first.token) == &command);
+    CHECK_FALSE(ahead.ready_or_enqueue(stream, second.end_bytes, command));
+    CHECK(ahead.complete_piece(second.token) == &command);
+    CHECK(ahead.ready_or_enqueue(stream, second.end_bytes, command));
+  }
+};
+
+TEST_CASE("a write to data for which a command waits hides them from later commands") {
+  WaitingReader reader;
+  reader.ahead.invalidate(reader.second.begin_bytes, 4096);
+  const Request next{Operation::kRead, 0, reader.first.begin_bytes + 128 * 1024, 4096};
+  const int stream = reader.ahead.observe(next);
+  REQUIRE(stream != ReadAhead::kNoStream);
+  CHECK(reader.ahead.covered_bytes(stream, reader.second.begin_bytes) == 0);
+  CHECK(reader.ahead.covered_bytes(reader.stream, reader.second.begin_bytes) == 0);
+  CHECK_FALSE(reader.ahead.reserve_next_piece(reader.stream));
+  CHECK(reader.ahead.reserve_next_piece(stream));  // the reader goes on, and data are prefetched for it again
+  reader.complete();
+}
+
+TEST_CASE("a new reader gets a stream although a command waits for the only one") {
+  WaitingReader reader;
+  constexpr std::uint64_t kElsewhere = 1 << 24;
+  const int stream = reader.ahead.observe(read_at(kElsewhere));
+  REQUIRE(stream != ReadAhead::kNoStream);
+  CHECK(reader.ahead.observe(read_at(kElsewhere + 4096)) == stream);
+  const auto piece = reader.ahead.reserve_next_piece(stream);
+  REQUIRE(piece);
+  reader.complete();
+  CHECK(reader.ahead.complete_piece(piece->token) == nullptr);
+  CHECK(reader.ahead.covered_bytes(stream, kElsewhere + 8192) > 0);
+  // a command of the first reader that completes late drops no data of the second one
+  reader.ahead.release_below(stream, 1 << 28);
+  CHECK(reader.ahead.covered_bytes(stream, kElsewhere + 8192) > 0);
+}
+
+TEST_CASE("there is one stream for each reader, and one for each that commands still wait for") {
+  WaitingReader reader;
+  std::set<int> streams;
+  for (std::uint64_t i = 1; i < 100; ++i) streams.insert(reader.ahead.observe(read_at(i << 20)));
+  CHECK(streams.size() == 1);
+  reader.complete();
+  reader.ahead.invalidate(0, 1 << 30);
+  for (std::uint64_t i = 1; i < 100; ++i) streams.insert(reader.ahead.observe(read_at(i << 20)));
+  CHECK(streams.size() == 1);
+}
+
 }  // namespace
 }  // namespace twin

@@ -13,7 +13,8 @@ namespace twin {
 
 // A stream follows one sequential reader. It prefetches pieces of `refill` bytes, aligned to `refill`, without gaps. A
 // piece is dropped once the reader has passed it. When all streams are in use, the least recently used one is assigned
-// to the new reader, and drops all its pieces.
+// to the new reader, and drops all its pieces. Pieces for which commands already wait are dropped when the last of
+// these commands has its data; until then no other command finds them.
 //
 // ReadAhead only does the bookkeeping. The caller reads the pieces from the flash and transfers the data to the host.
 // `stream` must not be kNoStream unless stated otherwise.
@@ -31,7 +32,7 @@ class ReadAhead {
             Counters& counters);
 
   // Returns the stream that a read command continues, or assigns one to it. Call once for each read command. Returns
-  // kNoStream if read-ahead is off, or if a command still waits for a piece of the stream that would be reassigned.
+  // kNoStream if read-ahead is off.
   int observe(const Request& request);
 
   // Returns how many contiguous bytes from `offset_bytes` on are prefetched or being prefetched; 0 for kNoStream.
@@ -56,7 +57,7 @@ class ReadAhead {
   Command* complete_piece(std::uint64_t token);
 
   // Call when the host writes or discards a range. Each stream whose data overlap the range drops all its data and
-  // starts detection again. A stream with a waiting command keeps its data: a read that overlaps an outstanding write
+  // starts detection again. Commands that already wait receive the old data: a read that overlaps an outstanding write
   // may return the old data or the new.
   void invalidate(std::uint64_t offset_bytes, std::uint64_t size_bytes);
 
@@ -75,11 +76,13 @@ class ReadAhead {
     std::uint64_t begin_piece = 0;  // the same data as piece numbers: [begin, end); never reused
     std::uint64_t end_piece = 0;
     std::uint64_t last_use = 0;  // value of use_clock_
+    bool detached = false;       // follows no reader: has only pieces for which commands wait or have waited
     std::vector<Slot> slots;     // ring buffer, indexed by piece number modulo size
   };
 
   [[nodiscard]] static bool has_waiters(const Stream& stream);
-  void restart(Stream& stream, std::uint64_t next_bytes);
+  [[nodiscard]] Stream empty_stream() const;
+  std::size_t restart(std::size_t number, std::uint64_t next_bytes);
   [[nodiscard]] std::uint64_t piece_end(std::uint64_t begin_bytes) const;
 
   std::int64_t trigger_commands_;
@@ -87,7 +90,7 @@ class ReadAhead {
   std::uint64_t piece_bytes_;
   std::uint64_t capacity_bytes_;
   std::uint64_t use_clock_ = 0;  // counts observed commands, for least-recently-used replacement
-  std::vector<Stream> streams_;  // empty if read-ahead is off
+  std::vector<Stream> streams_;  // empty if read-ahead is off; detached ones included
   Counters& counters_;
 };
 
