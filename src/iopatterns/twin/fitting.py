@@ -39,7 +39,7 @@ _NOT_SIMULATED = (
     *("bsrange", "blocksize_range", "bssplit", "bs_unaligned", "percentage_random", "random_distribution", "zonemode"),
     *("thinktime", "rate", "rate_iops", "rate_process", "fsync", "fdatasync", "sync", "read_iolog"),
 )
-_REGION_BYTES = 2**30  # accessed part of the drive; as large as the file of the report's measurements
+_REGION_BYTES = 2**30  # accessed part of the drive; as large as the file of most measurements of the report
 _RUNTIME_S = 2.0  # simulated time of each point; as long as a repetition of the report
 _SIGNIFICANT_DIGITS = 4  # of a fitted parameter; further digits of the solver are noise
 # Largest mean absolute relative error of a fit; the shipped models have less than 0.03
@@ -120,11 +120,14 @@ class PointRun:
         settings: Values that replace values of the model during the fit, by parameter and as in a model file:
             ``{"capacity.size": "4 GiB"}`` if the points were measured on that part of the drive. The fitted model does
             not contain these values.
+        region_bytes: Size of the part of the drive that the workloads access, from its start. A larger size than the
+            drive stands for all of the drive.
     """
 
     ramp_time_s: float = 0.0
     runtime_s: float = _RUNTIME_S
     settings: Mapping[str, Any] = field(default_factory=dict)
+    region_bytes: int = _REGION_BYTES
 
 
 _DEFAULT_RUN = PointRun()
@@ -195,7 +198,8 @@ def simulate_point(model: models.Model, point: MeasuredPoint, seed: int = 1, run
         point: The point: a workload and the rate or latency that was measured for it. The measured value only
             determines the number of requests.
         seed: Seed of the offsets and operations, and of the drive's random numbers.
-        run: Ramp time and runtime. The attribute ``settings`` is ignored: the caller applies the settings to the model.
+        run: Ramp time, runtime and region. The attribute ``settings`` is ignored: the caller applies the settings to
+            the model.
 
     Returns:
         The simulated value in the unit of the point.
@@ -205,7 +209,7 @@ def simulate_point(model: models.Model, point: MeasuredPoint, seed: int = 1, run
     """
     ramp = round(run.ramp_time_s * _requests_per_second(point))
     requests = ramp + max(1000, round(run.runtime_s * _requests_per_second(point)))
-    region = min(_REGION_BYTES, model.size_bytes) // point.bs_bytes
+    region = min(run.region_bytes, model.size_bytes) // point.bs_bytes
     if region < point.numjobs:
         raise TwinError(
             f"{model.name}: point '{point.id}': the drive has less than {point.bs_bytes} bytes for each job"
@@ -667,10 +671,15 @@ def recorded_run(recipe: Mapping[str, Any]) -> PointRun:
     """Return the conditions under which a recorded fit simulated its points.
 
     Args:
-        recipe: Section ``fit`` of a model file, which records the fit. The keys ``ramp_time_s``, ``runtime_s`` and
-            ``set`` become the attributes of the result. A missing key has the default value of `PointRun`.
+        recipe: Section ``fit`` of a model file, which records the fit. The keys ``ramp_time_s``, ``runtime_s``, ``set``
+            and ``region_bytes`` become the attributes of the result. A missing key has the default value of `PointRun`.
     """
-    return PointRun(recipe.get("ramp_time_s", 0.0), recipe.get("runtime_s", _RUNTIME_S), recipe.get("set", {}))
+    return PointRun(
+        recipe.get("ramp_time_s", 0.0),
+        recipe.get("runtime_s", _RUNTIME_S),
+        recipe.get("set", {}),
+        recipe.get("region_bytes", _REGION_BYTES),
+    )
 
 
 def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
@@ -681,11 +690,12 @@ def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
         points_source: Where the points come from, such as the path of a table.
 
     Returns:
-        A mapping with these keys. ``set``, ``ramp_time_s``, ``runtime_s``, ``predicted`` and ``at_bounds`` are left out
-        if they have their default values or are empty.
+        A mapping with these keys. ``set``, ``ramp_time_s``, ``runtime_s``, ``region_bytes``, ``predicted`` and
+        ``at_bounds`` are left out if they have their default values or are empty.
 
         - ``points``: the source of the points.
-        - ``set``, ``ramp_time_s`` and ``runtime_s``: the conditions of the simulation, see `PointRun`.
+        - ``set``, ``ramp_time_s``, ``runtime_s`` and ``region_bytes``: the conditions of the simulation, see
+          `PointRun`.
         - ``moved``: the names of the fitted parameters.
         - ``fitted`` and ``predicted``: for each fitted and each held-out point, a text with the measured value, the
           simulated value and the error.
@@ -698,12 +708,14 @@ def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
             for point, value, error in fitted.compared(predicted=predicted)
         }
 
-    defaults = {"set": {}, "ramp_time_s": 0.0, "runtime_s": _RUNTIME_S, "predicted": {}, "at_bounds": {}}
+    defaults = {"set": {}, "ramp_time_s": 0.0, "runtime_s": _RUNTIME_S, "region_bytes": _REGION_BYTES}
+    defaults |= {"predicted": {}, "at_bounds": {}}
     section = {
         "points": points_source,
         "set": dict(fitted.run.settings),
         "ramp_time_s": fitted.run.ramp_time_s,
         "runtime_s": fitted.run.runtime_s,
+        "region_bytes": fitted.run.region_bytes,
         "moved": list(fitted.moved),
         "fitted": rows(False),
         "predicted": rows(True),
@@ -734,8 +746,8 @@ def fit_from_files(
         output: File for the fitted model; None to write no file.
         root: Folder to which the paths in the model file are relative.
         max_error: Limit for the mean of the absolute relative errors of the fitted points; 0.2 is 20 %.
-        given: Conditions of the simulation by name: ``ramp_time_s``, ``runtime_s`` and ``set`` (the settings of
-            `PointRun`). They replace the defaults, or in a repeated fit the conditions that the model file records.
+        given: Conditions of the simulation by name: ``ramp_time_s``, ``runtime_s``, ``region_bytes`` and ``set`` (the
+            settings of `PointRun`). They replace the defaults, or in a repeated fit the conditions that the model file records.
 
     Returns:
         The text of `fit_report`.

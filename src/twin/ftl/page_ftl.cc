@@ -74,7 +74,7 @@ PageFtl::PageFtl(std::int64_t capacity_bytes, const FlashParameters& flash, cons
       start_collecting_(reserve_units(mapping.gc_reserve, shape_)),
       stop_collecting_(reserve_units(mapping.background_gc_reserve, shape_)),
       collect_whole_blocks_(mapping.gc_whole_blocks),
-      initial_(ftl.initial_state, shape_, units_, static_cast<std::uint32_t>(mapping.gc_reserve) * shape_.dies),
+      initial_(ftl.initial_state, shape_, ftl.initial_units(units_, mapping.unit), static_cast<std::uint32_t>(mapping.gc_reserve) * shape_.dies),
       pool_(shape_, initial_, mapping.gc_policy, static_cast<std::uint32_t>(mapping.wear_spread), counters),
       flash_(flash, ageing, seed, counters),
       reader_(events, flash_, client),
