@@ -406,6 +406,11 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
         set={"type": "object", "x-hint": "parameters by name, such as capacity.size: 4 GiB"},
         ramp_time_s={"type": "number", "minimum": 0, "x-hint": "a number of seconds from 0"},
         runtime_s={"type": "number", "exclusiveMinimum": 0, "x-hint": "a number of seconds above 0"},
+        runtimes_s={
+            "type": "object",
+            "additionalProperties": {"type": "number", "exclusiveMinimum": 0, "x-hint": "a number of seconds above 0"},
+            "x-hint": "numbers of seconds by id of the point",
+        },
         region_bytes={"type": "integer", "minimum": 1, "x-hint": "a number of bytes above 0"},
         predicted=rows,
         at_bounds=rows,

@@ -300,6 +300,8 @@ void PageFtl::collect(Nanoseconds now) {
   }
   ++counters_.gc_runs_foreground;
   const std::uint64_t missing = start_collecting_ - erased;
+  // Victims with hardly a valid unit free much more than a row needs. This credit must not use up the reserve.
+  if (missing >= reserve_units(1, shape_)) debt_ = std::max<std::int64_t>(debt_, 0);
   const std::int64_t row_debt = kDebtParts * shape_.row_units;
   debt_ +=
       row_debt + static_cast<std::int64_t>(static_cast<std::uint64_t>(row_debt) * missing / reserve_units(1, shape_));
