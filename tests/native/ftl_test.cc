@@ -330,6 +330,9 @@ TEST_CASE("page mapping finds every unit where the newest write stored it") {
     parameters = page_drive(state, 2);
     parameters.page_mapping.gc_whole_blocks = true;
     run_against_reference<PageFtl>(parameters, 8, 3000);
+    parameters = page_drive(state, 2);
+    parameters.ftl.initial_extent = (5 << 20) + 3 * 4096;
+    run_against_reference<PageFtl>(parameters, 10, 3000);
   }
 }
 
@@ -347,8 +350,42 @@ TEST_CASE("log-block mapping finds every unit where the newest write stored it")
       parameters = log_drive(state, sharers, 1, 2);
       parameters.log_mapping.spare_logs = 2;
       run_against_reference<LogBlockFtl>(parameters, 9, 3000);
+      parameters.ftl.initial_extent = (5 << 20) + 3 * 4096;
+      run_against_reference<LogBlockFtl>(parameters, 11, 3000);
     }
   }
+}
+
+// Returns the number of units that a new drive has mapped. They must be its first units.
+template <class F>
+std::uint32_t mapped_at_first(Parameters parameters, std::int64_t extent_bytes) {
+  parameters.ftl.initial_extent = extent_bytes;
+  Bench<F> bench(parameters);
+  std::uint32_t mapped = 0;
+  while (mapped < bench.units() && bench.ftl().physical_page_of(mapped) != kNoUnit) ++mapped;
+  std::uint64_t wrong = 0;
+  for (std::uint32_t unit = mapped; unit < bench.units(); ++unit) {
+    wrong += bench.ftl().physical_page_of(unit) != kNoUnit;
+  }
+  std::uint64_t valid = 0;
+  for (std::uint32_t block = 0; block < block_count(bench.ftl()); ++block) valid += valid_units(bench.ftl(), block);
+  CHECK(wrong == 0);
+  CHECK(valid == mapped);
+  return mapped;
+}
+
+TEST_CASE("the initial state covers the initial extent, and the complete drive without one") {
+  for (const InitialState state : {InitialState::kSequential, InitialState::kRandom}) {
+    CAPTURE(static_cast<int>(state));
+    // by initial_extent in bytes: units of 4 KiB; the last of them may be written in part
+    for (const auto& [extent, units] :
+         {std::pair{0, 4096}, {1 << 30, 4096}, {5 << 20, 1280}, {(5 << 20) + 512, 1281}, {1, 1}}) {
+      CAPTURE(extent);
+      CHECK(mapped_at_first<PageFtl>(page_drive(state, 2), extent) == units);
+      CHECK(mapped_at_first<LogBlockFtl>(log_drive(state, 3, 1, 2), extent) == units);
+    }
+  }
+  CHECK(mapped_at_first<PageFtl>(page_drive(InitialState::kFresh), 5 << 20) == 0);
 }
 
 // Runs reads and writes. Returns their times and all counters.
@@ -445,6 +482,24 @@ TEST_CASE("write amplification is constant, and lower with more spare space") {
       last = *least;
     }
   }
+}
+
+TEST_CASE("victims without valid units leave erased blocks in reserve") {
+  Parameters parameters = page_drive(InitialState::kSequential, 4);
+  parameters.capacity.size = 512 << 20;
+  parameters.flash.pages_per_block = 64;
+  parameters.ftl.over_provisioning = 0.5;
+  Bench<PageFtl> bench(parameters);
+  std::vector<std::uint64_t> order(bench.units());
+  std::iota(order.begin(), order.end(), 0);
+  std::mt19937_64 random(29);
+  // at the end of the first pass, the blocks of the initial state have hardly a valid unit left
+  for (int pass = 0; pass < 2; ++pass) {
+    std::shuffle(order.begin(), order.end(), random);
+    bench.write(order);
+  }
+  CHECK(bench.counters().units_host == 2 * bench.units());
+  CHECK(bench.ftl().blocks().free_blocks() > 0);
 }
 
 TEST_CASE("static data are moved only for wear levelling") {

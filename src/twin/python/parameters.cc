@@ -106,7 +106,8 @@ void check(const std::string& text, const std::string& folder) {
 }  // namespace
 
 void bind_parameters(nb::module_& module) {
-  module.def("parameters", &parameters, "Return all parameters: group, name, kind, text, and unit, range, choices or default.");
+  module.def("parameters", &parameters,
+             "Return all parameters: group, name, kind, text, and unit, range, choices or default.");
   module.def("groups", &groups, nb::arg("kind"), nb::arg("mapping"),
              "Return the groups of parameters that such a drive has.");
   module.def("check", &check, nb::arg("text"), nb::arg("folder"),
