@@ -445,18 +445,25 @@ def experiment_runtime_ms(conf: Config, study: str, experiment: str) -> int:
     return conf.runtime_ms if own is None else max(conf.runtime_ms, units.parse_duration_us(own) // 1000)
 
 
-def with_file_size_of(conf: Config, study: str, experiment: str) -> Config:
-    """Return the configuration with the file size that an experiment has on simulated drives.
+def with_file_size_of(conf: Config, study: str, experiment: str, drive: str) -> Config:
+    """Return the configuration with the file size that an experiment has on a drive.
 
-    On a simulated drive, a large file needs neither space nor time. Real drives have the file size in config.yaml.
+    The experiment may set a file size for simulated drives, on which a large file needs neither space nor time. It is
+    at most the capacity of the drive. Real drives have the file size in config.yaml.
 
     Args:
         conf: The configuration.
         study: The name of a configured study.
         experiment: The name of an experiment of the study.
+        drive: The name of a configured drive.
     """
-    body = conf.studies[study]["experiments"][experiment]
-    return replace(conf, file_size_bytes=_file_size(body)) if "file_size" in body else conf
+    body, entry = conf.studies[study]["experiments"][experiment], conf.drives[drive]
+    if "file_size" not in body or not kinds.is_simulated(entry):
+        return conf
+    from iopatterns.twin import models  # few studies set a file size
+
+    model = models.load_model(entry["model"]).with_values(entry.get("set", {}), f"{drive}: set:")
+    return replace(conf, file_size_bytes=min(_file_size(body), model.size_bytes // 2**20 * 2**20))
 
 
 def _milliseconds(

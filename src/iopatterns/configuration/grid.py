@@ -313,8 +313,7 @@ def _points(conf: config.Config, study: str, drive: str) -> Iterator[_Point]:
     for experiment, body in content["experiments"].items():
         if drive not in drives_of_experiment(conf, study, experiment):
             continue
-        is_simulated = kinds.is_simulated(config_of_study.drives[drive])
-        conf = config.with_file_size_of(config_of_study, study, experiment) if is_simulated else config_of_study
+        conf = config.with_file_size_of(config_of_study, study, experiment, drive)
         fixed = {**content["fio"], **body.get("fio", {})}
         fixed = {option: FACTORS[option].read(value) for option, value in fixed.items()}
         regions = body.get("regions")

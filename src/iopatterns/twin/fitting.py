@@ -756,7 +756,8 @@ def fit_from_files(
         root: Folder to which the paths in the model file are relative.
         max_error: Limit for the mean of the absolute relative errors of the fitted points; 0.2 is 20 %.
         given: Conditions of the simulation by name: ``ramp_time_s``, ``runtime_s``, ``region_bytes`` and ``set`` (the
-            settings of `PointRun`). They replace the defaults, or in a repeated fit the conditions that the model file records.
+            settings of `PointRun`). They replace the defaults, or in a repeated fit the conditions that the model file
+            records.
 
     Returns:
         The text of `fit_report`.
