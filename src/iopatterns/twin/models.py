@@ -231,7 +231,8 @@ def declared_parameters() -> "dict[str, _twin.Parameter]":
 @cache
 def _defaults() -> dict[str, int]:
     """Return the value of each parameter that a model file may leave out, by ``group.name``."""
-    return {name: int(each["default"]) for name, each in declared_parameters().items() if "default" in each}
+    numbers = {name: each for name, each in declared_parameters().items() if each["kind"] == "number"}
+    return {name: each["default"] for name, each in numbers.items() if "default" in each}
 
 
 def valid_values_text(parameter: "_twin.Parameter") -> str:

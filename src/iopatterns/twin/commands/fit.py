@@ -71,8 +71,12 @@ def command(  # noqa: PLR0917 - click passes arguments by name
     loaded = models.load_model(model)
     file = None if output is None else OutputFile(output, inputs=[loaded.path, *points], overwrite=overwrite)
     limit = MAX_MEAN_ERROR if max_error is None else max_error / 100
-    run = {"ramp_time_s": ramp_time, "runtime_s": runtime, "region_bytes": region_bytes}
-    run["set"] = models.parse_settings(settings) or None
+    run = {
+        "ramp_time_s": ramp_time,
+        "runtime_s": runtime,
+        "region_bytes": region_bytes,
+        "set": models.parse_settings(settings) or None,
+    }
     given = {name: value for name, value in run.items() if value is not None}
     try:
         click.echo(fit_from_files(loaded, list(points), list(move), file, Path.cwd(), max_error=limit, given=given))
