@@ -100,13 +100,16 @@ def test_single_cells_may_run_longer_than_the_rest_of_their_experiment() -> None
 def test_an_experiment_sets_the_file_size_of_simulated_drives_alone() -> None:
     twins = config.load_config(fixture_root(), {"drives": ["c400", "wiscsim", "scratch"]})
     body: dict[str, Any] = {"file_size": "40 GiB", "regions": 4, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [4]}}
+    entry: Any = {**twins.drives["c400"], "set": {"flash.channels": "4", "capacity.size": "16 GiB"}}
     conf = replace(
-        twins, studies={"study": {"title": "", "fio": FIO, "experiments": {"one": body}}}, source_drives=frozenset()
+        twins,
+        drives={**twins.drives, "cut": entry},
+        studies={"study": {"title": "", "fio": FIO, "experiments": {"one": body}}},
+        source_drives=frozenset(),
     )
     found = {cell.drive: cell.specification for cell in grid.expand_grid(conf, "study")}
     sizes = {drive: specification["drive"]["file_size_bytes"] for drive, specification in found.items()}
-    # the third drive has 512 MiB
-    assert sizes == {"c400": 40 * 2**30, "scratch": twins.file_size_bytes, "wiscsim": 2**29}
+    assert sizes == {"c400": 40 * 2**30, "wiscsim": 2**29, "scratch": twins.file_size_bytes, "cut": 2**34}
     assert {drive: 4 * specification["fio"]["size"] for drive, specification in found.items()} == sizes
 
 

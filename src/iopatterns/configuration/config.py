@@ -462,7 +462,9 @@ def with_file_size_of(conf: Config, study: str, experiment: str, drive: str) -> 
         return conf
     from iopatterns.twin import models  # few studies set a file size
 
-    model = models.load_model(entry["model"]).with_values(entry.get("set", {}), f"{drive}: set:")
+    model = models.load_model(entry["model"]).overridden(
+        f"{name}={value}" for name, value in entry.get("set", {}).items()
+    )
     return replace(conf, file_size_bytes=min(_file_size(body), model.size_bytes // 2**20 * 2**20))
 
 
