@@ -90,7 +90,7 @@ def expand_grid(conf: config.Config, study: str) -> Iterator[Cell]:
             continue
         found: dict[str, tuple[str, records.Specification, list[str]]] = {}
         for point in _points(conf, study, drive):
-            specification = _specification(conf, study, drive, settings, point)
+            specification = _specification(point.config, study, drive, settings, point)
             digest = cells.specification_digest(specification)
             name = f"{tags.readable(point.options, point.settings)}-{digest[:8]}"
             known, _, experiments = found.setdefault(name, (digest, specification, []))
@@ -106,6 +106,7 @@ class _Point(NamedTuple):
     """A combination of levels on a drive, from which a cell is made.
 
     Attributes:
+        config: The configuration with the file size of the experiment.
         experiment: The name of the experiment.
         options: The fio options in canonical units. For a replay they describe the traced program.
         size: ``{"size": …}``, the part of the file that a job uses, if it follows from other options; otherwise empty.
@@ -113,6 +114,7 @@ class _Point(NamedTuple):
         replay: The block trace that is replayed, instead of running fio; otherwise None.
     """
 
+    config: config.Config
     experiment: str
     options: dict[str, Any]
     size: dict[str, int]
@@ -137,7 +139,7 @@ def _specification(
     """
     options, replay = point.options, point.replay
     # a replay ends with its trace, and uses as much of the drive as the trace needs
-    runtime_ms = 0 if replay else config.experiment_runtime_ms(conf, study, point.experiment)
+    runtime_ms = 0 if replay else _runtime_ms(conf, study, drive, point)
     fio = {**options, **point.size}
     to_check = study_check.GridPoint(conf.studies[study], point.experiment, fio, entry, runtime_ms)
     if problem := study_check.find_problem(to_check, conf):
@@ -161,6 +163,20 @@ def _specification(
     if point.settings:
         specification["settings"] = point.settings
     return specification
+
+
+def _runtime_ms(conf: config.Config, study: str, drive: str, point: _Point) -> int:
+    """Return how long fio measures in each repetition of a cell, in ms.
+
+    The arguments are those of `_specification`.
+    """
+    runtimes = [config.experiment_runtime_ms(conf, study, point.experiment)]
+    levels = {**point.options, **point.settings}
+    for longer in conf.studies[study]["experiments"][point.experiment].get("longer", ()):
+        wanted = {name: map(FACTORS[name].read, given) for name, given in longer.get("where", {}).items()}
+        if drive in longer.get("drives", [drive]) and all(levels.get(name) in given for name, given in wanted.items()):
+            runtimes.append(units.parse_duration_us(longer["runtime"]) // 1000)
+    return max(runtimes)
 
 
 def _drive_specification(
@@ -293,10 +309,11 @@ def _points(conf: config.Config, study: str, drive: str) -> Iterator[_Point]:
     Raises:
         GridError: An experiment has both ``regions`` and ``size``, or replays a trace that does not exist.
     """
-    content = conf.studies[study]
+    content, config_of_study = conf.studies[study], conf
     for experiment, body in content["experiments"].items():
         if drive not in drives_of_experiment(conf, study, experiment):
             continue
+        conf = config.with_file_size_of(config_of_study, study, experiment, drive)
         fixed = {**content["fio"], **body.get("fio", {})}
         fixed = {option: FACTORS[option].read(value) for option, value in fixed.items()}
         regions = body.get("regions")
@@ -316,7 +333,7 @@ def _points(conf: config.Config, study: str, drive: str) -> Iterator[_Point]:
                 point |= {"rw": log[1].rw, "bs": log[1].largest_bytes}
             replay = _replay(conf, study, experiment, drive, written) if "replay" in body else None
             size = _used_size(point, conf.file_size_bytes, by_regions=regions is not None)
-            yield _Point(experiment, point, size, settings, replay)
+            yield _Point(conf, experiment, point, size, settings, replay)
 
 
 def _replay(
