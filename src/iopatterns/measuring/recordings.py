@@ -38,6 +38,7 @@ class TracePhase:
 
     Attributes:
         name: The path of the trace, a Parquet file, as the cell names it.
+        phase: The name of the phase.
         path: The path of the trace.
         sha256: The SHA-256 of the trace.
         requests: The requests of the trace until the end of the phase, with the columns of `traces.read_pieces`.
@@ -45,15 +46,18 @@ class TracePhase:
         idle_ns: The time from the last completion to the end of the phase; from the last arrival if the trace has no
             completion times.
         recorded_on: The simulated drive on which the trace was recorded; None if it was recorded elsewhere.
+        live: Whether the same run of the workflow recorded the trace.
     """
 
     name: str
+    phase: str
     path: Path
     sha256: str
     requests: pd.DataFrame
     runs: Sequence[np.ndarray]
     idle_ns: int
     recorded_on: traces.RecordedDrive | None
+    live: bool
 
     @classmethod
     def read(cls, root: Path, trace: TraceReference, phase: str) -> "TracePhase":
@@ -82,7 +86,17 @@ class TracePhase:
             raise ReplayError(f"{path}: has no request in the phase '{phase}'.")
         last_ns = int(requests.get("completed_ns", arrival_ns).max())
         idle_ns = max(0, end_ns - last_ns)
-        return cls(trace["trace"], path, sha256, requests, runs, idle_ns, parquet.read_recorded_drive(path))
+        return cls(
+            trace["trace"],
+            phase,
+            path,
+            sha256,
+            requests,
+            runs,
+            idle_ns,
+            parquet.read_recorded_drive(path),
+            "made_of" in trace,
+        )
 
     @property
     def begins_idle(self) -> bool:
@@ -154,8 +168,10 @@ def compare_recordings(
         beyond the end of this drive is left out. Keys:
 
         - ``trace``: the path of the trace, as the cell names it
+        - ``phase``: the name of the phase
         - ``drive``: the name of the drive on which it was recorded
         - ``on_this_drive``: whether this is the drive of the replay, with the same parameters
+        - ``live``: whether the same run of the workflow recorded the trace
         - ``requests``: the number of requests of the phase
         - ``recorded_ns`` and ``replayed_ns``: the duration of each run in the recording, and in the replay
         - ``recorded_latency_ns`` and ``replayed_latency_ns``: the mean latencies of the requests of the phase
@@ -182,8 +198,10 @@ def _compare(model: Model, phase: TracePhase, replayed: pd.DataFrame | None) -> 
     in_runs = np.concatenate(phase.runs)
     return {
         "trace": phase.name,
+        "phase": phase.phase,
         "drive": phase.recorded_on.name,
         "on_this_drive": phase.was_on(model),
+        "live": phase.live,
         "requests": len(in_runs),
         **{
             f"{name}_ns": [ended - began for began, ended in (span(requests.iloc[run]) for run in phase.runs)]
