@@ -18,6 +18,7 @@ from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.raw.records import TraceReference
 from iopatterns.twin import traces
+from iopatterns.twin.dependencies import Dependencies
 from iopatterns.twin.models import Model
 from iopatterns.twin.trace_replay import ReplaySession
 from iopatterns.twin.traces import parquet
@@ -173,6 +174,7 @@ def compare_recordings(
         - ``on_this_drive``: whether this is the drive of the replay, with the same parameters
         - ``live``: whether the same run of the workflow recorded the trace
         - ``requests``: the number of requests of the phase
+        - ``largest_depth``: the largest number of outstanding requests in the recording of the phase
         - ``recorded_ns`` and ``replayed_ns``: the duration of each run in the recording, and in the replay
         - ``recorded_latency_ns`` and ``replayed_latency_ns``: the mean latencies of the requests of the phase
 
@@ -196,6 +198,7 @@ def _compare(model: Model, phase: TracePhase, replayed: pd.DataFrame | None) -> 
         {"issue_ns": times["arrival_ns"], "latency_ns": times["completed_ns"] - times["arrival_ns"]}
     )
     in_runs = np.concatenate(phase.runs)
+    after, _ = Dependencies().of(times["arrival_ns"].to_numpy(), times["completed_ns"].to_numpy())
     return {
         "trace": phase.name,
         "phase": phase.phase,
@@ -203,6 +206,7 @@ def _compare(model: Model, phase: TracePhase, replayed: pd.DataFrame | None) -> 
         "on_this_drive": phase.was_on(model),
         "live": phase.live,
         "requests": len(in_runs),
+        "largest_depth": int((np.arange(1, len(after) + 1) - after)[in_runs].max()),
         **{
             f"{name}_ns": [ended - began for began, ended in (span(requests.iloc[run]) for run in phase.runs)]
             for name, requests in (("recorded", recorded), ("replayed", replayed))
