@@ -136,6 +136,10 @@ def _signed_percent(error: float) -> str:
     return f"{100 * error:+.1f} %".replace("-", "−")
 
 
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
 def recordings_text(found: pd.DataFrame) -> str:
     """Return a paragraph about the errors of replays on the recorded drive and on other drives.
 
@@ -146,21 +150,22 @@ def recordings_text(found: pd.DataFrame) -> str:
     largest = max(same["error"].abs().max(), same["latency_error"].abs().max())
     sentences = [
         f"On the recorded drive, the durations of all {len(same)} runs and the mean latencies differ from the recording"
-        f" by at most {largest:.1%}."
+        f" by at most {_percent(largest)}."
     ]
     if len(others):
         errors = others["error"].abs()
-        worst = others.loc[errors.idxmax()]
+        worst = others.iloc[int(errors.to_numpy().argmax())]
         hidden = errors[others["one_at_a_time"]]
         sentences.append(
-            f"On another drive, the absolute error of a run's duration has a median of {errors.median():.1%} over"
-            f" {len(others)} runs, and is at most 10 % for {(errors <= 0.1).mean():.0%} of them. The largest is"
-            f" {errors.max():.0%}: {worst['program']}, {worst['phase']}, recorded on {worst['recorded_on']} and"
+            f"On another drive, the absolute error of a run's duration has a median of {_percent(errors.median())} over"
+            f" {len(others)} runs, and is at most 10 % for {100 * (errors <= 0.1).mean():.0f} % of them. The largest is"
+            f" {100 * errors.max():.0f} %: {worst['program']}, {worst['phase']}, recorded on {worst['recorded_on']} and"
             f" replayed on {worst['drive']}."
         )
-        if len(hidden) and len(hidden) < len(errors):
+        open_errors = errors[~others["one_at_a_time"]]
+        if len(hidden) and len(open_errors):
             sentences.append(
-                f"The median is {hidden.median():.1%} if the recorded drive held one request at a time and the other"
-                f" holds several ({len(hidden)} runs), and {errors[~others['one_at_a_time']].median():.1%} otherwise."
+                f"The median is {_percent(hidden.median())} if the recorded drive held one request at a time and the"
+                f" other holds several ({len(hidden)} runs), and {_percent(open_errors.median())} otherwise."
             )
     return " ".join(sentences)

@@ -9,7 +9,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Literal, NamedTuple, cast
 
 from iopatterns.base import engines, files, units, yaml_schema
@@ -351,15 +351,19 @@ def _replay(
             f" {names}."
         ) from None
     path = conf.trace_replacements.get(path, path)
+    live = conf.recordings.get(path)
     try:
-        found: records.Replay = {**_reference(conf, path), "phase": phase}  # type: ignore[typeddict-item]
-        # with `live`, the trace that the project has is another recording of the same program
-        others = [
-            *([_shipped(conf, path)] if path in conf.recordings else ()),
-            *(_reference(conf, each) for each in compared),
-        ]
+        if live is not None:
+            found: records.Replay = {"trace": live.path, "phase": phase, "made_of": live.made_of}
+            # what the project has are other recordings of the same program
+            others = [_trace_file(conf, each) for each in (path, *compared) if (conf.root / each).is_file()]
+        else:
+            found = {"trace": path, "phase": phase, "sha256": _trace_file(conf, path)["sha256"]}
+            others = [_trace_file(conf, each) for each in compared if each != path]
     except OSError as error:
-        raise GridError(f"{place}: replay: {error.filename}: {error.strerror}. Name an existing trace.") from None
+        raise GridError(
+            f"{place}: replay: {Path(error.filename).relative_to(conf.root)}: {error.strerror}. Name an existing trace."
+        ) from None
     if others:
         found["compare"] = others
     number: Literal["depth", "blocks_over_time", "blocks_every_ms"]
@@ -403,18 +407,7 @@ def _compared_traces(
     return list(dict.fromkeys(found))
 
 
-def _reference(conf: config.Config, path: str) -> records.TraceReference:
-    """Return a trace with a checksum: a recording of this run, or else a file of the project.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
-    if path in conf.recordings:
-        return {"trace": conf.recordings[path].path, "made_of": conf.recordings[path].made_of}
-    return _shipped(conf, path)
-
-
-def _shipped(conf: config.Config, path: str) -> records.TraceReference:
+def _trace_file(conf: config.Config, path: str) -> records.TraceFile:
     return {"trace": path, "sha256": files.sha256(conf.root / path)}
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.raw.records import TraceReference
+from iopatterns.raw.records import Replay, TraceFile
 from iopatterns.twin import traces
 from iopatterns.twin.dependencies import Dependencies
 from iopatterns.twin.models import Model
@@ -61,7 +61,7 @@ class TracePhase:
     live: bool
 
     @classmethod
-    def read(cls, root: Path, trace: TraceReference, phase: str) -> "TracePhase":
+    def read(cls, root: Path, trace: Replay | TraceFile, phase: str) -> "TracePhase":
         """Read a phase of a trace.
 
         Args:

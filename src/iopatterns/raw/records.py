@@ -121,46 +121,50 @@ class CallTrace(TypedDict):
     sha256: str
 
 
-class TraceReference(TypedDict):
-    """A block trace, with a checksum of what determines it.
+class TraceFile(TypedDict):
+    """A block trace that the user gives.
 
-    A block trace lists requests to a drive with their times. The trace is either given by the user, or recorded by the
-    same run of the workflow.
+    A block trace lists requests to a drive with their times.
+
+    Attributes:
+        trace: Path of the trace.
+        sha256: SHA-256 of the trace.
+    """
+
+    trace: str
+    sha256: str
+
+
+class Replay(TypedDict):
+    """The part of a block trace that a cell replays on a simulated drive, without fio.
+
+    A block trace lists requests to a drive with their times. A phase is a named part of a trace. The trace is either
+    given by the user, or recorded by the same run of the workflow.
 
     Attributes:
         trace: Path of the trace.
         sha256: SHA-256 of the trace, if the user gives it. Absent if the run records the trace.
         made_of: SHA-256 of everything that determines the trace, if the run records it. Absent if the user gives the
             trace.
-    """
-
-    trace: str
-    sha256: NotRequired[str]
-    made_of: NotRequired[str]
-
-
-class Replay(TraceReference):
-    """The part of a block trace that a cell replays on a simulated drive, without fio.
-
-    A phase is a named part of a trace.
-
-    Attributes:
         phase: Name of the phase to replay. ``NAME*`` selects all phases whose names begin with NAME.
         depth: Number of requests to keep outstanding. The times in the trace are then ignored.
         arrival_times: Whether to submit the requests at their times in the trace. If this key and ``depth`` are absent,
             the dependencies between the requests are kept, see `dependencies`.
-        compare: Recordings of the same program on other drives, whose dependent replays are compared with the recording
-            on this drive.
+        compare: Other recordings of the same program, whose dependent replays are compared with the recording on this
+            drive.
         latencies: Whether to store latencies over time.
         blocks_over_time: Number of equally spaced times at which to count the valid pages of all flash blocks.
         blocks_every_ms: Interval, in milliseconds, at which to count the valid pages of all flash blocks. The last of
             these counts replaces the count at the end of the phase.
     """
 
+    trace: str
+    sha256: NotRequired[str]
+    made_of: NotRequired[str]
     phase: str
     depth: NotRequired[int]
     arrival_times: NotRequired[bool]
-    compare: NotRequired[Sequence[TraceReference]]
+    compare: NotRequired[Sequence[TraceFile]]
     latencies: NotRequired[bool]
     blocks_over_time: NotRequired[int]
     blocks_every_ms: NotRequired[int]

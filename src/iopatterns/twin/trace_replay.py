@@ -345,7 +345,7 @@ class ReplaySession:
                 delay_ns, after = self._times(piece)
             columns = [piece[name].to_numpy() for name in ("operation", "offset_bytes", "size_bytes")]
             try:
-                yield self._latency_table(self._native.feed(delay_ns, *columns, after))
+                yield self._latency_table(self._native.feed(delay_ns, *columns, after=after))
             except ValueError as error:
                 raise TwinError(f"{self._trace}: {error}" if self._trace else str(error)) from None
             self._fed += len(piece)

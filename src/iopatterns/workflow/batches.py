@@ -112,9 +112,8 @@ def recorded_traces(batch: Batch) -> list[str]:
     Args:
         batch: A group of cells (configurations to measure) that one job measures.
     """
-    replays = (cell.specification["replay"] for cell in batch.cells if "replay" in cell.specification)
-    references = (each for replay in replays for each in (replay, *replay.get("compare", ())))
-    return list(dict.fromkeys(each["trace"] for each in references if "made_of" in each))
+    replays = (cell.specification.get("replay") for cell in batch.cells)
+    return list(dict.fromkeys(replay["trace"] for replay in replays if replay and "made_of" in replay))
 
 
 def specification_options(cells: Iterable[grid.Cell]) -> list[str]:
