@@ -333,7 +333,6 @@ def _traces_of(body: ExperimentConfig, named: Iterable[str], own: Iterable[str])
         levels = dict(zip(body["vary"], combination, strict=True))
         with contextlib.suppress(ValueError):  # the grid reports it
             yield fill_template(replay["trace"], levels, drive)
-            yield from (fill_template(each, levels, drive) for each in replay.get("compare", ()))
 
 
 def fill_template(text: str, levels: Mapping[str, int | str], drive: str) -> str:

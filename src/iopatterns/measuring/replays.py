@@ -165,7 +165,7 @@ class _SubmittedRequests:
         self._model = model
         drive = phase.recorded_on
         self._recorded_on = None if drive is None else dataclasses.replace(drive, start_ns=0)  # times include the start
-        requests = phase.requests[["operation", "offset_bytes", "size_bytes"]]
+        requests = phase.requests[list(traces.REQUEST_COLUMNS)]
         self._requests = requests.assign(arrival_ns=issue_ns.to_numpy())
 
     def record_state(self, end_ns: int, interval_ns: int) -> pd.DataFrame:

@@ -343,12 +343,13 @@ class ReplaySession:
             delay_ns, after = _NO_TIMES, None
             if self._kept != self.DEPTH:
                 delay_ns, after = self._times(piece)
-            columns = [piece[name].to_numpy() for name in ("operation", "offset_bytes", "size_bytes")]
+            operation, offset_bytes, size_bytes = (piece[name].to_numpy() for name in traces.REQUEST_COLUMNS)
             try:
-                yield self._latency_table(self._native.feed(delay_ns, *columns, after=after))
+                done = self._native.feed(delay_ns, operation, offset_bytes, size_bytes, after)
             except ValueError as error:
                 raise TwinError(f"{self._trace}: {error}" if self._trace else str(error)) from None
             self._fed += len(piece)
+            yield self._latency_table(done)
         yield self._latency_table(self._native.finish())
 
     def _times(self, piece: pd.DataFrame) -> tuple[np.ndarray, np.ndarray | None]:

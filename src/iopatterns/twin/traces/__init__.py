@@ -14,10 +14,18 @@ from iopatterns.base.input_file import SkippedLines, printable
 from iopatterns.base.ownership import OutputFile
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.traces import blktrace, form, line_formats, parquet
-from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN_TIME, RecordedDrive, TraceFile, check_order
+from iopatterns.twin.traces.form import (
+    OPERATIONS,
+    REQUEST_COLUMNS,
+    UNKNOWN_TIME,
+    RecordedDrive,
+    TraceFile,
+    check_order,
+)
 
 __all__ = [
     "OPERATIONS",
+    "REQUEST_COLUMNS",
     "TRACE_FORMS",
     "UNKNOWN_TIME",
     "RecordedDrive",
