@@ -20,7 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from iopatterns.analysis import quantities
+from iopatterns.analysis import quantities, recordings
 from iopatterns.analysis.plots import WIDTH_INCH, figure_with_panels, panel_letter, report_style
 from iopatterns.analysis.replays import replay_details, zombie_curve
 from iopatterns.analysis.tables import (
@@ -56,11 +56,12 @@ _SIMULATED_MIX = ("mix-random-write", "mix-random-read", "mix-sequential-write")
 # The experiments of one workload, with their file systems; its program writes 100 files of 4 MB (section 3.1)
 _FILE_SYSTEMS = {"on-ext4": "ext4", "on-xfs": "XFS", "on-btrfs": "Btrfs", "on-f2fs": "F2FS"}
 _PROGRAM_MIB = 400
-# The experiments of two workloads, with the drive for which the programs waited
+# The experiments of two workloads, with the drive for which the programs waited, and what a replay keeps of their trace
 _LOOPS = {
     "closed-loop": "this drive",
-    "open-loop": "a quicker drive",
-    "without-times": "a quicker drive, times left out",
+    "with-dependencies": "a quicker drive, dependencies kept",
+    "open-loop": "a quicker drive, times kept",
+    "without-times": "a quicker drive, order kept",
 }
 # For each rule: its quantity; pairs of experiments with workloads that follow and break the rule; and the levels of
 # these two workloads
@@ -419,16 +420,29 @@ def file_system_table(study: Study) -> Table:
     return Table(data, tuple(columns), "study")
 
 
-def loop_table(study: Study) -> Table:
-    """Return the table of closed and open loops, with durations, latencies and depths.
+def recorded_runs(measurements: Path) -> pd.DataFrame:
+    """Return the durations of the recorded programs, and of the replays of the recordings.
 
-    In a closed loop, a trace was recorded on the drive on which it is replayed: the programs waited for this drive. In
-    an open loop, the trace was recorded on a faster drive, for which the programs waited. An open loop is replayed with
-    the recorded times of the requests, and also without them.
+    The programs that compare schedulers run for a fixed time, so that the time per request counts.
+
+    Args:
+        measurements: The Parquet file of the study's measurements.
 
     Returns:
-        A table with a row for each workload and loop. A workload is a number of writes between two calls of fsync. The
-        columns are the duration (s), the mean latency of writes (ms), and the mean and largest queue depth and how
+        A row for each replayed drive, recording and run, with the columns of `recordings.recorded_runs`.
+    """
+    return recordings.recorded_runs(measurements, lambda experiment: experiment.startswith(_KERNEL))
+
+
+def loop_table(study: Study) -> Table:
+    """Return the table of replays that keep more or less of a trace, with durations, latencies and depths.
+
+    The programs ran on the drive of the replay, and on a faster drive. The trace of the faster drive is replayed with
+    the dependencies between its requests, with their times, and with their order only.
+
+    Returns:
+        A table with a row for each workload and replay. A workload is a number of writes between two calls of fsync.
+        The columns are the duration (s), the mean latency of writes (ms), and the mean and largest queue depth and how
         often the queue became empty.
     """
     of = ["workload duration", "write latency", "queue depth", "largest queue depth", "times drained"]
@@ -445,28 +459,27 @@ def loop_table(study: Study) -> Table:
 
 
 def loops_text(table: Table) -> str:
-    """Return a paragraph that compares open loops with the closed loop.
+    """Return a paragraph that compares replays of a faster drive's trace with the programs on the replayed drive.
 
-    An open loop replays a trace from a faster drive. In the closed loop, the programs waited for the drive on which the
-    trace is replayed. For each workload, a sentence gives the duration of the replay and the latency of writes in the
-    open loop, divided by those in the closed loop.
+    For each workload, a sentence gives the duration of each replay, and the latency of writes with the times of the
+    trace, divided by those of the programs.
 
     Args:
         table: The table that `loop_table` returns.
     """
-    closed, opened, untimed = (table.data[table.data["loop"] == name].set_index("fsync") for name in _LOOPS.values())
+    programs, *replays = (table.data[table.data["loop"] == name].set_index("fsync") for name in _LOOPS.values())
     sentences = []
-    for fsync in closed.index.intersection(opened.index):
-        latency = opened["write_latency_ms_mean"][fsync] / closed["write_latency_ms_mean"][fsync]
-        duration = opened["duration_s_mean"][fsync] / closed["duration_s_mean"][fsync]
+    for fsync in programs.index:
+        if not all(fsync in each.index for each in replays):
+            continue
+        durations = [each["duration_s_mean"][fsync] / programs["duration_s_mean"][fsync] for each in replays]
+        latency = replays[1]["write_latency_ms_mean"][fsync] / programs["write_latency_ms_mean"][fsync]
         workload = f"fsync after every {fsync} writes" if fsync else "no fsync"
-        without = ""
-        if fsync in untimed.index:
-            ratio = untimed["duration_s_mean"][fsync] / closed["duration_s_mean"][fsync]
-            without = f" Without the times of the trace, the replay takes {ratio:.2f} times as long."
         sentences.append(
-            f"With {workload}, the replay of the faster drive's trace takes {duration:.2f} times as long as the"
-            f" programs did, and a write takes {latency:.0f} times as long.{without}"
+            f"With {workload}, a replay of the faster drive's trace takes {durations[0]:.2f} times as long as the"
+            f" programs did if it keeps the dependencies, {durations[1]:.2f} times if it keeps the times, and"
+            f" {durations[2]:.2f} times if it keeps the order only. With the times kept, a write takes {latency:.2f}"
+            " times as long."
         )
     return " ".join(sentences)
 

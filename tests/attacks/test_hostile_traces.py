@@ -12,7 +12,7 @@ import pytest
 from twins import TWIN, command
 
 from iopatterns.base.errors import OutputError
-from iopatterns.measuring.replays import phase_bounds
+from iopatterns.measuring.recordings import phase_bounds
 from iopatterns.twin import TwinError
 from iopatterns.twin.traces import convert_trace
 

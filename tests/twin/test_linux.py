@@ -24,6 +24,7 @@ from iopatterns.base import schedulers
 from iopatterns.twin import linux as twin_linux
 from iopatterns.twin import models
 from iopatterns.twin.trace_replay import replay_trace
+from iopatterns.twin.traces import parquet
 
 # whether other users may run this Python, which may be in the home of a user
 FOR_ALL = all(folder.stat().st_mode & 0o001 for folder in Path(sys.executable).resolve().parents)
@@ -95,19 +96,34 @@ def test_the_trace_contains_the_requests_of_the_command(tmp_path: Path) -> None:
     assert [row[0] for row in times] == sorted(row[0] for row in times)
 
 
-def test_a_replay_of_the_whole_trace_equals_the_run(tmp_path: Path) -> None:
-    # the host of this model costs no time, so that the replay adds none
-    options = ("--mount-options", "discard", "--set", "capacity.size=512 MiB")
-    whole, command = tmp_path / "whole.parquet", tmp_path / "command.parquet"
-    shell(WRITES, *options, "--trace", str(whole), "--trace-all", model="wiscsim")
-    shell(WRITES, *options, "--trace", str(command), model="wiscsim")
+@pytest.mark.parametrize("arrival_times", [False, True])
+def test_a_replay_of_the_whole_trace_equals_the_run(arrival_times: bool, tmp_path: Path) -> None:
+    # the host of this model costs time, and its drive has random events
+    model, size = "ssdsc2bb300g4", "capacity.size=64 GiB"
+    options = ("--mount-options", "discard", "--set", size, "--seed", "7")
+    whole, of_command = tmp_path / "whole.parquet", tmp_path / "command.parquet"
+    shell(WRITES, *options, "--trace", str(whole), "--trace-all", model=model)
+    shell(WRITES, *options, "--trace", str(of_command), model=model)
     recorded = pd.read_parquet(whole)
-    assert len(recorded) > len(pd.read_parquet(command)) > 0
-    done = replay_trace(models.load_model("wiscsim").overridden(["capacity.size=512 MiB"]), whole)
+    assert len(recorded) > len(pd.read_parquet(of_command)) > 0
+    drive, recorded_on = models.load_model(model).overridden([size]), parquet.read_recorded_drive(whole)
+    assert recorded_on is not None
+    assert (recorded_on.name, recorded_on.model_digest, recorded_on.seed) == (model, drive.digest, 7)
+    done = replay_trace(drive, whole, arrival_times=arrival_times)
     latencies = done.latencies.set_index("request").sort_index()
-    completed_ns = (latencies["issue_ns"] + latencies["latency_ns"]).to_numpy() + recorded["time_ns"].iloc[0]
-    assert (completed_ns == recorded["completed_ns"].to_numpy()).all()
+    assert (latencies["issue_ns"] - recorded_on.start_ns == recorded["time_ns"]).all()
+    assert (latencies["latency_ns"] == recorded["completed_ns"] - recorded["time_ns"]).all()
     assert done.counters["write_bytes"] >= 300 * 4096
+
+
+def test_the_guest_sends_no_more_requests_than_the_drive_takes(tmp_path: Path) -> None:
+    done = linux("--queue-depth", "2", "--", "true", model="mtron-7500")
+    assert done.returncode == 2
+    assert "--queue-depth: 2 is not valid. Valid for mtron-7500: 1 to 1" in done.stderr
+    trace = tmp_path / "trace.csv"
+    words = ("--ioengine=libaio", "--iodepth=8", "--rw=randread", *DIRECT)
+    fio(*words, options=("--fs", "none", "--set", "link.queue_slots=3", "--trace", str(trace)))
+    assert largest_depth(trace) == 3
 
 
 @pytest.mark.parametrize("file_system", ["ext4", "ext2", "xfs", "btrfs", "f2fs"])
@@ -406,12 +422,16 @@ def test_an_invalid_setting_of_the_block_layer_is_reported(setting: str, message
     assert message in done.stderr
 
 
+def largest_depth(trace: Path) -> int:
+    events = [(int(row["time_ns"]), 1) for row in rows(trace)] + [(int(row["completed_ns"]), -1) for row in rows(trace)]
+    return max(itertools.accumulate(change for _, change in sorted(events)))
+
+
 def test_the_queue_depth_limits_the_requests_at_the_drive(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     words = ("--ioengine=libaio", "--iodepth=64", "--rw=randread", *DIRECT)
     fio(*words, options=("--fs", "none", "--queue-depth", "8", "--trace", str(trace)))
-    events = [(int(row["time_ns"]), 1) for row in rows(trace)] + [(int(row["completed_ns"]), -1) for row in rows(trace)]
-    assert max(itertools.accumulate(change for _, change in sorted(events))) == 8
+    assert largest_depth(trace) == 8
 
 
 def test_sleeping_takes_virtual_time_only() -> None:

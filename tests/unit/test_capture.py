@@ -9,8 +9,11 @@ import pandas as pd
 import pytest
 from support import ROOT
 
+from iopatterns.analysis.recordings import MAX_DIFFERENCE
 from iopatterns.base import files
-from iopatterns.twin import traces
+from iopatterns.configuration import drive_entries
+from iopatterns.twin import models, traces
+from iopatterns.twin.trace_replay import replay_trace
 from iopatterns.twin.traces import parquet
 from iopatterns.workflow import capture
 
@@ -28,9 +31,12 @@ def test_phases_begin_at_times_since_the_first_request(tmp_path: Path) -> None:
     table = pd.DataFrame({"operation": ["write", "read"], "offset_bytes": [0, 0], "size_bytes": [512, 512]})
     times = {"time_ns": [1000, 5000], "dispatched_ns": [1000, 5000], "completed_ns": [2000, 6000]}
     table.assign(**times).to_csv(tmp_path / "trace.csv", index=False)
-    capture.write_shipped_trace(
-        tmp_path / "trace.csv", tmp_path / "out.parquet", {"prepare": 500, "run": 4000, "end": 7000}
-    )
+    made = tmp_path / "trace.parquet"
+    traces.write_as_parquet(tmp_path / "trace.csv", made, recorded_on=traces.RecordedDrive("x25-m", "0", 1, 1000))
+    marks = {"prepare": 500, "run": 4000, "end": 7000}
+    capture.write_shipped_trace(made, tmp_path / "out.parquet", "x25-m-used", marks)
+    recorded_on = parquet.read_recorded_drive(tmp_path / "out.parquet")
+    assert recorded_on == traces.RecordedDrive("x25-m-used", "0", 1, 1000)
     assert parquet.read_phases(tmp_path / "out.parquet") == {"prepare": 0, "run": 3000, "end": 6000}
     (piece,) = traces.read_pieces(tmp_path / "out.parquet")
     assert list(piece["arrival_ns"]) == [0, 4000]
@@ -68,3 +74,20 @@ def test_a_shipped_trace_agrees_with_its_provenance(path: Path) -> None:
 def test_each_recording_is_shipped() -> None:
     recordings = {f"{each.study}/{each.name}" for each in capture.load_recordings(ROOT)}
     assert {f"{path.parent.name}/{path.stem}" for path in SHIPPED} == recordings
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_replay_on_the_recorded_drive_is_the_recorded_run(path: Path) -> None:
+    recorded_on = parquet.read_recorded_drive(path)
+    assert recorded_on is not None
+    entry = drive_entries.read_drive_entries(ROOT).entries[recorded_on.name]
+    drive = models.load_model(entry["model"]).with_values(entry.get("set", {}), recorded_on.name)
+    assert recorded_on.model_digest == drive.digest, "the drive has changed: record the trace again"
+    recorded = pd.concat(list(traces.read_pieces(path)), ignore_index=True)
+    replayed = replay_trace(drive, path).latencies.set_index("request").sort_index()
+    duration_ns = int(recorded["completed_ns"].max())
+    latency_ns = recorded["completed_ns"] - recorded["arrival_ns"]
+    ended_ns = (replayed["issue_ns"] + replayed["latency_ns"]).max() - recorded_on.start_ns
+    assert ended_ns == pytest.approx(duration_ns, rel=MAX_DIFFERENCE)
+    assert replayed["latency_ns"].mean() == pytest.approx(latency_ns.mean(), rel=MAX_DIFFERENCE)

@@ -15,7 +15,7 @@ import pandas as pd
 REPLAY_PREFIX = "replay_"
 # A column of JSON text: the details from which figures are drawn
 DETAILS_COLUMN = f"{REPLAY_PREFIX}shown"
-_DETAILS = ("depth", "blocks", "blocks_over_time", "runs_ns", "latency")
+_DETAILS = ("depth", "blocks", "blocks_over_time", "runs_ns", "latency", "recordings")
 _MAP_USERS = ("read", "write", "discard")
 _KIB = 1024
 _MIB = 1024 * _KIB
@@ -92,6 +92,7 @@ def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
             - ``blocks_over_time``: the same numbers at several times
             - ``runs_ns``: durations of the runs
             - ``latency``: the largest latency over time, the median, and latency peaks
+            - ``recordings``: durations of recordings of the same program, and of their replays
 
     Returns:
         The columns of the measurements without `DETAILS_COLUMN`, and one for each of `names`. A value in an added

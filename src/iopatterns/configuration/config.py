@@ -42,6 +42,33 @@ class LongerCells(TypedDict):
     where: NotRequired[dict[str, list[int | str]]]
 
 
+class ReplayConfig(TypedDict):
+    """The key ``replay`` of an experiment: the block trace that is replayed, instead of running fio.
+
+    A block trace lists the requests that a drive has received. Texts may contain names of factors in braces, and
+    ``{drive}`` for the name of the drive.
+
+    Attributes:
+        trace: The path of the trace.
+        phase: The name of the replayed part.
+        others: The drive whose recording the user's own drives replay.
+        depth: The number of outstanding requests, whatever the times of the trace.
+        arrival_times: Whether requests are submitted at their times in the trace.
+        compare: Paths of recordings of the same program on other drives.
+        latencies: Whether latencies over time are stored.
+        blocks_over_time: The number of times at which the state of the drive's blocks is stored.
+    """
+
+    trace: str
+    phase: str
+    others: NotRequired[str]
+    depth: NotRequired[int]
+    arrival_times: NotRequired[bool]
+    compare: NotRequired[list[str]]
+    latencies: NotRequired[bool]
+    blocks_over_time: NotRequired[int]
+
+
 class ExperimentConfig(TypedDict):
     """An experiment of a study, as in a file in config/studies.
 
@@ -63,8 +90,7 @@ class ExperimentConfig(TypedDict):
         regions: Number of equal parts of the measured file. Each job of fio uses one part.
         twins_only: Whether the experiment is for simulated drives only.
         fio: The fio options that are the same in all cells of the experiment, such as ``{"numjobs": 4}``.
-        replay: The recorded block trace that is replayed, instead of running fio. ``trace`` is its path, and ``phase``
-            the name of the replayed part. Both may contain ``{drive}`` and names of factors in braces.
+        replay: The recorded block trace that is replayed, instead of running fio.
     """
 
     vary: dict[str, list[int | str]]
@@ -78,7 +104,7 @@ class ExperimentConfig(TypedDict):
     regions: NotRequired[int]
     twins_only: NotRequired[bool]
     fio: NotRequired[dict[str, int | str]]
-    replay: NotRequired[dict[str, str | bool | int]]
+    replay: NotRequired[ReplayConfig]
 
 
 class StudyConfig(TypedDict):
@@ -334,11 +360,11 @@ def _traces_of(body: ExperimentConfig, named: Iterable[str], own: Iterable[str])
         own: The user's own drives.
     """
     replay = body["replay"]
-    drives = {*named, *([str(replay["others"])] if "others" in replay else own)}
+    drives = {*named, *([replay["others"]] if "others" in replay else own)}
     for combination, drive in itertools.product(itertools.product(*body["vary"].values()), drives):
         levels = dict(zip(body["vary"], combination, strict=True))
         with contextlib.suppress(ValueError):  # the grid reports it
-            yield fill_template(str(replay["trace"]), levels, drive)
+            yield fill_template(replay["trace"], levels, drive)
 
 
 def fill_template(text: str, levels: Mapping[str, int | str], drive: str) -> str:

@@ -9,7 +9,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Literal, NamedTuple, cast
 
 from iopatterns.base import engines, files, units, yaml_schema
@@ -355,34 +355,77 @@ def _replay(
         GridError: There is no such trace.
     """
     body = conf.studies[study]["experiments"][experiment]["replay"]
-    recorded_on = drive if drive in conf.source_drives else str(body.get("others", drive))
+    own = drive not in conf.source_drives
+    place = study_check.place_of_option(conf.root, study, experiment, "replay")
     try:
-        path, phase = (config.fill_template(str(body[key]), levels, recorded_on) for key in ("trace", "phase"))
+        recorded_on = body.get("others", drive) if own else drive
+        path, phase = (config.fill_template(body[key], levels, recorded_on) for key in ("trace", "phase"))
+        compared = [] if own else _compared_traces(conf, study, experiment, drive, levels)
     except ValueError:
         names = ", ".join(f"{{{name}}}" for name in (*levels, "drive"))
-        place = study_check.place_of_option(conf.root, study, experiment, "replay")
         raise GridError(
             f"{place}: replay: '{body['trace']}' or '{body['phase']}' names a factor that is not varied. Valid are"
             f" {names}."
         ) from None
     path = conf.trace_replacements.get(path, path)
-    found: records.Replay
+    live = conf.recordings.get(path)
     try:
-        if path in conf.recordings:
-            recording = conf.recordings[path]
-            found = {"trace": recording.path, "phase": phase, "made_of": recording.made_of}
+        if live is not None:
+            found: records.Replay = {"trace": live.path, "phase": phase, "made_of": live.made_of}
+            # what the project has are other recordings of the same program
+            others = [_trace_file(conf, each) for each in (path, *compared) if (conf.root / each).is_file()]
         else:
-            found = {"trace": path, "phase": phase, "sha256": files.sha256(conf.root / path)}
+            found = {"trace": path, "phase": phase, "sha256": _trace_file(conf, path)["sha256"]}
+            others = [_trace_file(conf, each) for each in compared if each != path]
     except OSError as error:
-        place = study_check.place_of_option(conf.root, study, experiment, "replay")
-        raise GridError(f"{place}: replay: {path}: {error.strerror}. Name an existing trace.") from None
+        raise GridError(
+            f"{place}: replay: {Path(error.filename).relative_to(conf.root)}: {error.strerror}. Name an existing trace."
+        ) from None
+    if others:
+        found["compare"] = others
     number: Literal["depth", "blocks_over_time", "blocks_every_ms"]
     for number in ("depth", "blocks_over_time", "blocks_every_ms"):
         if number in body:
-            found[number] = int(body[number])
-    if body.get("latencies"):
-        found["latencies"] = True
+            found[number] = body[number]
+    flag: Literal["arrival_times", "latencies"]
+    for flag in ("arrival_times", "latencies"):
+        if body.get(flag):
+            found[flag] = True
     return found
+
+
+def _compared_traces(
+    conf: config.Config, study: str, experiment: str, drive: str, levels: Mapping[str, int | str]
+) -> list[str]:
+    """Return the paths of other recordings of the program that an experiment replays.
+
+    These are the paths under the key ``compare``, by default the path under the key ``trace``. In each, ``{drive}``
+    stands for each other drive of the experiment in turn.
+
+    Args:
+        conf: The configuration.
+        study: The name of the study.
+        experiment: The name of the experiment.
+        drive: The name of the drive.
+        levels: The level of each varied factor, as in the study file.
+
+    Raises:
+        ValueError: A path names a factor that is not varied.
+    """
+    body = conf.studies[study]["experiments"][experiment]
+    others = [each for each in body.get("drives", ()) if each != drive]
+    trace = body["replay"]["trace"]
+    templates = body["replay"].get("compare", [trace] if "{drive}" in trace else [])
+    found = (
+        config.fill_template(template, levels, each)
+        for template in templates
+        for each in (others if "{drive}" in template else [drive])
+    )
+    return list(dict.fromkeys(found))
+
+
+def _trace_file(conf: config.Config, path: str) -> records.TraceFile:
+    return {"trace": path, "sha256": files.sha256(conf.root / path)}
 
 
 def _used_size(point: Mapping[str, Any], file_size_bytes: int, *, by_regions: bool) -> dict[str, int]:

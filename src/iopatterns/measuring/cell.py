@@ -522,7 +522,7 @@ def _replay(root: Path, drive: drives.ReplayingDrive, raw: Path, metadata: recor
     """
     replay = metadata["specification"]["replay"]
     before, started_s, clock = machine.load_snapshot(), time.time(), time.monotonic()
-    command, content, counters = drive.replay(root / replay["trace"], replay)
+    command, content, counters = drive.replay(root, replay)
     temporary = files.partial_path(raw)
     try:
         files.write_json(temporary, content)

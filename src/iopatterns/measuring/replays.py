@@ -3,22 +3,21 @@
 A block trace lists requests to a drive with their times. A phase is a named part of a trace.
 """
 
+import dataclasses
 import itertools
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from iopatterns.base import files
-from iopatterns.base.errors import IoPatternsError
+from iopatterns.base.ownership import OutputFile
+from iopatterns.measuring.recordings import TracePhase, compare_recordings, span
 from iopatterns.raw.records import Replay
 from iopatterns.twin import traces
 from iopatterns.twin.models import Model
-from iopatterns.twin.trace_replay import ReplayResult, ReplaySession, replay_trace
-from iopatterns.twin.traces import parquet
+from iopatterns.twin.trace_replay import ReplaySession
 
 # Values over time are stored as their extremes in this many equal parts of the phase
 _PARTS = 250
@@ -30,61 +29,27 @@ _SNAPSHOTS_PER_TIME = 4
 _MIN_PEAK = 5
 
 
-class ReplayError(IoPatternsError):
-    """The error raised if a block trace has changed, or lacks the requested phase.
-
-    A block trace lists requests to a drive with their times. A phase is a named part of a trace.
-    """
-
-
-def phase_bounds(path: Path, phase: str) -> list[tuple[int, int]]:
-    """Return the begin and end of each selected phase of a block trace, in ns.
-
-    A block trace lists requests to a drive with their times. A phase is a named part of a trace.
-
-    Args:
-        path: The path of the trace, a Parquet file.
-        phase: The name of a phase. ``NAME*`` selects all phases whose name begins with NAME.
-
-    Returns:
-        A pair of begin and end for each selected phase, in the order of the trace. The times count from the first
-        request of the trace.
-
-    Raises:
-        ReplayError: The trace has no such phase.
-        TwinError: The file is not a trace.
-    """
-    marks = parquet.read_phases(path)
-    names = list(marks)
-    found = [
-        (marks[name], marks[after])
-        for name, after in itertools.pairwise(names)
-        if name == phase or (phase.endswith("*") and name.startswith(phase[:-1]))
-    ]
-    if not found:
-        raise ReplayError(f"{path}: has no phase '{phase}'. It has {', '.join(names[:-1]) or 'none'}.")
-    return found
-
-
-def replay_phase(model: Model, path: Path, replay: Replay) -> tuple[dict[str, Any], dict[str, int]]:
+def replay_phase(model: Model, root: Path, replay: Replay) -> tuple[dict[str, Any], dict[str, int]]:
     """Replay a phase of a block trace on a new simulated drive, and summarise it.
 
     A block trace lists requests to a drive with their times. A phase is a named part of a trace. The requests before
     the phase are replayed, too, because they determine the state of the drive. They are not part of the result, except
     where noted.
 
-    Each request is submitted at its time in the trace. The option ``depth`` changes this: requests are submitted in the
-    order of the trace, as soon as fewer than ``depth`` requests are outstanding. The phase then begins once all earlier
-    requests have ended.
+    A request is submitted when as many requests are complete as in the trace, after the same delay, see
+    `dependencies`. On the drive on which the trace was recorded, all times are therefore those of the recorded run. Two
+    options change this: with ``arrival_times``, requests are submitted at their times in the trace. With ``depth``,
+    requests are submitted in the order of the trace, as soon as fewer than ``depth`` requests are outstanding. The
+    phase then begins once all earlier requests have ended.
 
     A name of a phase that ends with ``*`` may select several phases, which are then called runs. In this case, the keys
     ``depth`` and ``counters`` of the result also cover the time between the runs.
 
     Args:
         model: The model of the drive.
-        path: The path of the trace, a Parquet file.
-        replay: The key ``replay`` of a cell's specification: the name of the phase (key ``phase``), and the options
-            ``depth``, ``latencies``, ``blocks_over_time`` and ``blocks_every_ms``, which `records.Replay` describes.
+        root: The folder to which the paths of traces are relative.
+        replay: The key ``replay`` of a cell's specification: the trace, the name of the phase, and the options that
+            `records.Replay` describes.
 
     Returns:
         The content of the raw file, and the drive's counters from the first request of the trace to the end of the
@@ -96,54 +61,37 @@ def replay_phase(model: Model, path: Path, replay: Replay) -> tuple[dict[str, An
         - ``depth``: how often the drive's queue reached each depth, and the extremes of the depth over time
         - ``counters``: the counters of the phase only
         - ``blocks``: how many flash blocks have 0, 1, … valid pages at the end of the phase. With the option
-          ``blocks_every_ms``, the pages are counted at the last multiple of this interval after the first request of
-          the trace instead
+          ``blocks_every_ms``, the pages are counted at the last multiple of this interval after the start of the drive
+          instead
         - ``blocks_over_time``: the same counts at equally spaced times; only with the option ``blocks_over_time``
         - ``runs_ns``: the duration of each run; only if the name of the phase ends with ``*``
         - ``latency``: the largest latency over time, the median, and the peaks; only with the option ``latencies``
+        - ``recordings``: what `recordings.compare_recordings` returns; only if the program was recorded on this drive
 
     Raises:
         ReplayError: The trace has changed since the run was planned, or lacks the phase. Or the phase has no request.
         TwinError: The trace or the model is not valid.
     """
-    sha256 = files.sha256(path)
-    if replay.get("sha256", sha256) != sha256:
-        raise ReplayError(f"{path}: has changed since the run was planned. Run again.")
-    bounds = phase_bounds(path, replay["phase"])
-    begin_ns, end_ns = bounds[0][0], bounds[-1][1]
-    trace = pd.concat(list(traces.read_pieces(path)), ignore_index=True)
-    trace = trace[trace["arrival_ns"] < end_ns]
-    count_before = int((trace["arrival_ns"] < begin_ns).sum())
-    runs = [
-        np.flatnonzero(trace["arrival_ns"].between(begin, end, inclusive="left").to_numpy()) for begin, end in bounds
-    ]
-    if not all(map(len, runs)):
-        raise ReplayError(f"{path}: has no request in the phase '{replay['phase']}'.")
-    closed = None
-    if "depth" in replay:
-        closed, counters_before = _replay_closed_loop(model, trace, replay["depth"], [int(run[0]) for run in runs])
-        trace, begin_ns, end_ns = _with_submission_times(trace, closed, first=count_before)
-    else:
-        counters_before = replay_trace(model, trace.iloc[:count_before]).counters if count_before else {}
-    times = replay.get("blocks_over_time", 0)
-    interval_ns = (end_ns - begin_ns) // (times * _SNAPSHOTS_PER_TIME) if times else end_ns // _SNAPSHOTS
-    recorded, series = _replay_recorded(model, trace, end_ns, max(1, interval_ns))
-    # in a closed loop, a request ends when its thread receives it, which only the first replay knows
-    result = closed or recorded
-    requests = result.latencies.set_index("request").sort_index()
-    spans_ns = [_span(requests.loc[run]) for run in runs]
+    phase = TracePhase.read(root, replay, replay["phase"])
+    requests, counters_before, counters = _replay(model, phase, replay)
+    submitted = _SubmittedRequests(model, phase, requests["issue_ns"])
+    spans_ns = [span(requests.loc[run]) for run in phase.runs]
     began_ns, ended_ns = spans_ns[0][0], max(ended for _, ended in spans_ns)
-    in_runs = np.concatenate(runs)
+    end_ns = span(requests)[1] + (0 if "depth" in replay else phase.idle_ns)
+    times = replay.get("blocks_over_time", 0)
+    interval_ns = (end_ns - began_ns) // (times * _SNAPSHOTS_PER_TIME) if times else end_ns // _SNAPSHOTS
+    series = submitted.record_state(end_ns, max(1, interval_ns))
+    in_runs = np.concatenate(phase.runs)
     content = {
-        "replay": {**replay, "sha256": sha256},
-        "requests": _summarise_requests(trace.iloc[in_runs], requests["latency_ns"]),
+        "replay": {**replay, "sha256": phase.sha256},
+        "requests": _summarise_requests(phase.requests.iloc[in_runs], requests["latency_ns"]),
         "duration_ns": sum(ended - began for began, ended in spans_ns),
         "depth": _summarise_depth(series, began_ns, ended_ns),
-        "counters": {name: number - counters_before.get(name, 0) for name, number in result.counters.items()},
+        "counters": {name: number - counters_before.get(name, 0) for name, number in counters.items()},
         "blocks": _summarise_blocks(series, model),
     }
     if "blocks_every_ms" in replay:
-        _, regular = _replay_recorded(model, trace, end_ns, replay["blocks_every_ms"] * 1_000_000)
+        regular = submitted.record_state(end_ns, replay["blocks_every_ms"] * 1_000_000)
         content["blocks"] = _summarise_blocks(regular[regular["time_ns"] <= ended_ns], model)
     if times:
         content["blocks_over_time"] = _blocks_over_time(series, model, began_ns, ended_ns, times)
@@ -151,59 +99,98 @@ def replay_phase(model: Model, path: Path, replay: Replay) -> tuple[dict[str, An
         content["runs_ns"] = [ended - began for began, ended in spans_ns]
     if replay.get("latencies"):
         content["latency"] = _summarise_latency(requests.loc[in_runs], began_ns, ended_ns)
-    return content, result.counters
+    others = [TracePhase.read(root, each, replay["phase"]) for each in replay.get("compare", ())]
+    if compared := compare_recordings(model, phase, others, requests if _keeps_dependencies(replay) else None):
+        content["recordings"] = compared
+    return content, counters
 
 
-def _replay_closed_loop(
-    model: Model, trace: pd.DataFrame, depth: int, starts: Sequence[int]
-) -> tuple[ReplayResult, dict[str, int]]:
-    """Replay a trace with a fixed number of outstanding requests.
+def _keeps_dependencies(replay: Replay) -> bool:
+    return "depth" not in replay and not replay.get("arrival_times")
 
-    The times in the trace are ignored. At each position in `starts`, the replay waits until all requests have ended.
+
+def _replay(model: Model, phase: TracePhase, replay: Replay) -> tuple[pd.DataFrame, dict[str, int], dict[str, int]]:
+    """Replay a phase of a trace and all requests before it, as the options of the replay say.
+
+    With the option ``depth``, the replay waits before each run until all requests have ended.
 
     Args:
         model: The model of the drive.
-        trace: The trace.
-        depth: The number of outstanding requests.
-        starts: The positions of the first request of each selected phase.
+        phase: The phase.
+        replay: The options, see `replay_phase`.
 
     Returns:
-        The result of the complete replay, and the drive's counters at the start of the first phase.
+        The columns ``issue_ns`` and ``latency_ns`` of each request; the drive's counters when the requests before the
+        phase have ended; and the counters at the end. If requests are outstanding when the phase begins, the former
+        are the counters at the last submission before the phase.
     """
-    session = ReplaySession(model, depth=depth)
-    done: list[pd.DataFrame] = []
-    counters_before: dict[str, int] = {}
-    for begin, end in itertools.pairwise([0, *starts, len(trace)]):
-        if begin == starts[0]:
-            counters_before = session.counters()
-        if begin < end:
-            done += session.run([trace.iloc[begin:end]])
-    return ReplayResult(pd.concat(done, ignore_index=True), session.counters(), session.duration_ns), counters_before
+    session = ReplaySession(
+        model,
+        depth=replay.get("depth"),
+        arrival_times=replay.get("arrival_times", False),
+        recorded_on=phase.recorded_on,
+        trace=str(phase.path),
+    )
+    first = int(phase.runs[0][0])
+    starts = [int(run[0]) for run in phase.runs] if "depth" in replay else [first]
+    pieces = [phase.requests.iloc[begin:end] for begin, end in itertools.pairwise([0, *starts, len(phase.requests)])]
+    if "depth" in replay or (_keeps_dependencies(replay) and phase.begins_idle):
+        done = list(session.run(pieces[:1]))
+        counters_before = session.counters()
+        done += [each for piece in pieces[1:] for each in session.run([piece])]
+    else:
+        replaying = session.run(pieces)
+        done = [next(replaying)]
+        counters_before = session.counters()
+        done += replaying
+    requests = pd.concat(done, ignore_index=True).set_index("request").sort_index()
+    return requests, counters_before, session.counters()
 
 
-def _with_submission_times(trace: pd.DataFrame, closed: ReplayResult, first: int) -> tuple[pd.DataFrame, int, int]:
-    """Return a trace whose times are those at which a closed loop submitted requests.
+class _SubmittedRequests:
+    """The requests of a trace with the times at which a replay submitted them.
 
-    A replay of this trace submits the same requests at the same times. Unlike the closed loop, it can record the state
-    of the drive until after the last request.
-
-    Args:
-        trace: The trace.
-        closed: The result of replaying the trace with a fixed number of outstanding requests.
-        first: The position of the first request of the phase.
-
-    Returns:
-        The trace with new times, the submission time of the first request of the phase, and the end of the last
-        request. Times are in ns.
+    Submitting them again at these times gives the same results. This shows the state of the drive at any time, also
+    after the last request, which the first replay cannot, because it does not yet know the times.
     """
-    issue_ns = closed.latencies.set_index("request")["issue_ns"].sort_index()
-    submitted = trace.assign(arrival_ns=issue_ns.to_numpy()).astype(trace.dtypes)
-    return submitted, int(issue_ns[first]), closed.duration_ns
 
+    def __init__(self, model: Model, phase: TracePhase, issue_ns: pd.Series) -> None:
+        """Set the times of submission.
 
-def _span(requests: pd.DataFrame) -> tuple[int, int]:
-    """Return the first submission time and the last end of some requests, in ns."""
-    return int(requests["issue_ns"].min()), int((requests["issue_ns"] + requests["latency_ns"]).max())
+        Args:
+            model: The model of the drive.
+            phase: The phase of the trace.
+            issue_ns: The time at which each request was submitted, since the start of the drive.
+        """
+        self._model = model
+        drive = phase.recorded_on
+        self._recorded_on = None if drive is None else dataclasses.replace(drive, start_ns=0)  # times include the start
+        requests = phase.requests[list(traces.REQUEST_COLUMNS)]
+        self._requests = requests.assign(arrival_ns=issue_ns.to_numpy())
+
+    def record_state(self, end_ns: int, interval_ns: int) -> pd.DataFrame:
+        """Return the state of the drive over time.
+
+        To get a snapshot of the state after `end_ns`, a flush request long after that time is appended to the trace.
+
+        Args:
+            end_ns: The time until which the state is needed, since the start of the drive.
+            interval_ns: The time between two snapshots of the flash blocks.
+
+        Returns:
+            A table with the columns ``series``, ``time_ns`` and ``value``. The series are the depth of the drive's
+            queue, and the share of valid pages of each flash block in each snapshot.
+        """
+        flush = self._requests.iloc[-1:].assign(operation=traces.OPERATIONS["flush"], offset_bytes=0, size_bytes=0)
+        flush["arrival_ns"] = max(end_ns, int(flush["arrival_ns"].iloc[0])) + 2 * interval_ns
+        with_flush = pd.concat([self._requests, flush.astype(self._requests.dtypes)], ignore_index=True)
+        session = ReplaySession(self._model, arrival_times=True, recorded_on=self._recorded_on)
+        with tempfile.TemporaryDirectory(prefix="replay-") as folder:
+            file = Path(folder) / "series.parquet"
+            with session.recording(OutputFile(file), interval_ns, 0):
+                for _ in session.run([with_flush]):
+                    pass
+            return pd.read_parquet(file)
 
 
 def _part_ns(began_ns: int, ended_ns: int) -> int:
@@ -253,36 +240,6 @@ def _summarise_latency(requests: pd.DataFrame, began_ns: int, ended_ns: int) -> 
             "largest_ns": [int(latency_ns[peak].max()) for peak in peaks],
         },
     }
-
-
-def _replay_recorded(
-    model: Model, trace: pd.DataFrame, end_ns: int, interval_ns: int
-) -> tuple[ReplayResult, pd.DataFrame]:
-    """Replay a trace while recording the state of the drive.
-
-    To get a snapshot of the state after `end_ns`, a flush request long after that time is appended to the trace. It is
-    not counted in the result.
-
-    Args:
-        model: The model of the drive.
-        trace: The trace.
-        end_ns: The end of the phase.
-        interval_ns: The time between two snapshots of the flash blocks.
-
-    Returns:
-        The result, and a table with the columns ``series``, ``time_ns`` and ``value``. The series are the depth of the
-        drive's queue, and the share of valid pages of each flash block in each snapshot.
-    """
-    flush = trace.iloc[:1].assign(operation=traces.OPERATIONS["flush"], offset_bytes=0, size_bytes=0)
-    flush_ns = max(end_ns, int(trace["arrival_ns"].iloc[-1])) + 2 * interval_ns
-    flush = flush.assign(arrival_ns=flush_ns).astype(trace.dtypes)
-    with tempfile.TemporaryDirectory(prefix="replay-") as folder:
-        file = Path(folder) / "series.parquet"
-        with_flush = pd.concat([trace, flush], ignore_index=True)
-        result = replay_trace(model, with_flush, counters_file=file, interval_ns=interval_ns)
-        series = pd.read_parquet(file)
-    result.counters["flush_commands"] -= 1
-    return result, series
 
 
 def _summarise_requests(trace: pd.DataFrame, latency_ns: pd.Series) -> dict[str, dict[str, float]]:

@@ -121,6 +121,20 @@ class CallTrace(TypedDict):
     sha256: str
 
 
+class TraceFile(TypedDict):
+    """A block trace that the user gives.
+
+    A block trace lists requests to a drive with their times.
+
+    Attributes:
+        trace: Path of the trace.
+        sha256: SHA-256 of the trace.
+    """
+
+    trace: str
+    sha256: str
+
+
 class Replay(TypedDict):
     """The part of a block trace that a cell replays on a simulated drive, without fio.
 
@@ -129,12 +143,15 @@ class Replay(TypedDict):
 
     Attributes:
         trace: Path of the trace.
-        phase: Name of the phase to replay. ``NAME*`` selects all phases whose names begin with NAME.
         sha256: SHA-256 of the trace, if the user gives it. Absent if the run records the trace.
         made_of: SHA-256 of everything that determines the trace, if the run records it. Absent if the user gives the
             trace.
-        depth: Number of requests to keep outstanding. The times in the trace are then ignored. If this key is absent,
-            the requests are submitted at their times in the trace.
+        phase: Name of the phase to replay. ``NAME*`` selects all phases whose names begin with NAME.
+        depth: Number of requests to keep outstanding. The times in the trace are then ignored.
+        arrival_times: Whether to submit the requests at their times in the trace. If this key and ``depth`` are absent,
+            the dependencies between the requests are kept, see `dependencies`.
+        compare: Other recordings of the same program, whose dependent replays are compared with the recording on this
+            drive.
         latencies: Whether to store latencies over time.
         blocks_over_time: Number of equally spaced times at which to count the valid pages of all flash blocks.
         blocks_every_ms: Interval, in milliseconds, at which to count the valid pages of all flash blocks. The last of
@@ -142,10 +159,12 @@ class Replay(TypedDict):
     """
 
     trace: str
-    phase: str
     sha256: NotRequired[str]
     made_of: NotRequired[str]
+    phase: str
     depth: NotRequired[int]
+    arrival_times: NotRequired[bool]
+    compare: NotRequired[Sequence[TraceFile]]
     latencies: NotRequired[bool]
     blocks_over_time: NotRequired[int]
     blocks_every_ms: NotRequired[int]

@@ -78,7 +78,8 @@ class LinuxOptions:
         scheduler: I/O scheduler of the guest, such as ``mq-deadline``; None for the scheduler of the model.
         queue: Settings in the guest's /sys/block/vda/queue, as ``NAME=VALUE``: ``["wbt_lat_usec=0"]``.
         memory_bytes: Memory of the guest, at least 64 MiB.
-        queue_depth: Queue depth of the drive, from 1 to 128.
+        queue_depth: Largest number of requests that the guest sends to the drive at once, from 1 to 128, and not more
+            than the drive takes (``link.queue_slots``); None for as many as the drive takes, up to 128.
         seed: Seed of all random numbers.
         wall_limit_s: Limit of the wall-clock time, in seconds.
         trace: File for a trace of the requests that the drive receives, .parquet or .csv; None to write no file.
@@ -106,7 +107,7 @@ class LinuxOptions:
     scheduler: str | None = None
     queue: Sequence[str] = ()
     memory_bytes: int = 512 << 20
-    queue_depth: int = 32
+    queue_depth: int | None = None
     seed: int = 1
     wall_limit_s: int = 600
     trace: Path | None = None
@@ -152,10 +153,11 @@ def run_in_linux(
         FileNotFoundError: A compiled program of this package is not installed.
     """
     options = options or LinuxOptions()
-    plan = _plan(model, command, options)
+    drive = models.load_model(model).overridden(options.settings)
+    plan = _plan(drive, command, options)
     machine = state.installed_file("twin_linux_machine")
-    inputs = [Path(state.model_file_path(model)), Path(str(plan["kernel"]))]
-    with _outputs(options, inputs) as files, _image(options, inputs) as image:
+    inputs = [drive.path, Path(str(plan["kernel"]))]
+    with _outputs(options, drive, inputs) as files, _image(options, inputs) as image:
         for name, file in files.items():
             plan[name] = f"/proc/self/fd/{file.fileno()}"
         plan["image"] = image or ""
@@ -210,13 +212,13 @@ def _plan_bytes(plan: Mapping[str, _PlanValue]) -> bytes:
     return b"".join(os.fsencode(record) + b"\0" for record in records)
 
 
-def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str, _PlanValue]:
+def _plan(drive: models.Model, command: Sequence[str], options: LinuxOptions) -> dict[str, _PlanValue]:
     """Return the plan of a run: the settings that the machine reads, by key.
 
     `src/twin/linux/machine/main.cc` reads the keys.
 
     Args:
-        model: Name of a model, or path of a model file.
+        drive: The model of the drive.
         command: Program and arguments.
         options: Options of `twin linux`.
 
@@ -224,17 +226,16 @@ def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str
         TwinError: An argument is not valid, or the kernel or a program is not installed.
         CommandError: The command does not exist.
     """
-    loaded = models.load_model(model).overridden(options.settings)
     _check(options)
     size_bytes = options.file_system_bytes
-    if size_bytes is not None and not _MIN_FILE_SYSTEM_BYTES <= size_bytes <= loaded.size_bytes:
+    if size_bytes is not None and not _MIN_FILE_SYSTEM_BYTES <= size_bytes <= drive.size_bytes:
         raise TwinError(
             f"--fs-size: {size_bytes} bytes is not valid. Give 1 MiB or more, and not more than the capacity of the"
-            f" drive: {loaded.size_bytes} bytes."
+            f" drive: {drive.size_bytes} bytes."
         )
     kernel = _kernel_path(options)
     words = _guest_command(command)
-    folder = options.state or Path(state.default_state_folder(str(loaded.path)))
+    folder = options.state or Path(state.default_state_folder(str(drive.path)))
     state.claim_state_folder(str(folder))
     is_root = os.geteuid() == 0
     user, group = (_NOBODY, _NOBODY) if is_root else (os.geteuid(), os.getegid())
@@ -243,14 +244,14 @@ def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str
         "real_time": int(options.real_time),
         "init": state.installed_file("twin_linux_init"),
         "library": state.installed_file("libtwin_linux_kernel.so"),
-        "model": loaded.text,
+        "model": drive.without_block_layer().text,  # the guest has its own
         "settings": folder.absolute(),
         "folder": options.folder.resolve() if options.folder else "",
         "interval_ns": options.interval_ns,
         "interval_bytes": options.interval_bytes,
         "seed": options.seed,
         "memory_bytes": options.memory_bytes,
-        "queue_depth": options.queue_depth,
+        "queue_depth": _queue_depth(drive, options),
         "trace_all": int(options.trace_all),
         "wall_limit_s": options.wall_limit_s,
         "user": user,
@@ -263,8 +264,8 @@ def _plan(model: str, command: Sequence[str], options: LinuxOptions) -> dict[str
         "guest.drop_caches": int(options.drop_caches),
         "guest.dirty_bytes": int(_DIRTY_SHARE * options.memory_bytes),
         "guest.dirty_background_bytes": int(_DIRTY_BACKGROUND_SHARE * options.memory_bytes),
-        "guest.module": _modules(loaded, options) if kernel == _DEBIAN_KERNEL else [],
-        "guest.setting": _queue_settings(loaded, options),
+        "guest.module": _modules(drive, options) if kernel == _DEBIAN_KERNEL else [],
+        "guest.setting": _queue_settings(drive, options),
         "guest.mkfs": _mkfs(options),
         "guest.environment": [f"{name}={value}" for name, value in _environment(options).items()],
         "guest.command": words,
@@ -289,8 +290,6 @@ def _check(options: LinuxOptions) -> None:
     """Raise TwinError for options that are not valid or contradict each other."""
     if options.memory_bytes < _MIN_MEMORY_BYTES:
         raise TwinError(f"--memory: {options.memory_bytes} bytes are too few to boot. Give 64 MiB or more.")
-    if not 1 <= options.queue_depth <= _MAX_QUEUE_DEPTH:
-        raise TwinError(f"--queue-depth: {options.queue_depth} is not valid. Valid: 1 to {_MAX_QUEUE_DEPTH}.")
     only_with_file_system = (options.mkfs_options, options.mount_options, options.file_system_bytes)
     if options.file_system == NO_FILE_SYSTEM and any(only_with_file_system):
         raise TwinError(
@@ -308,6 +307,22 @@ def _check(options: LinuxOptions) -> None:
         raise TwinError(f"--folder {options.folder}: no such folder. Create it first.")
     for path in filter(None, (options.trace, options.counters)):
         recorded.check_table_path(path)
+
+
+def _queue_depth(drive: models.Model, options: LinuxOptions) -> int:
+    """Return the largest number of requests that the guest sends to the drive at once.
+
+    Raises:
+        TwinError: The user asked for more requests than the drive takes, or for none.
+    """
+    limit = min(_MAX_QUEUE_DEPTH, int(drive.number("link.queue_slots")))
+    depth = limit if options.queue_depth is None else options.queue_depth
+    if not 1 <= depth <= limit:
+        raise TwinError(
+            f"--queue-depth: {depth} is not valid. Valid for {drive.name}: 1 to {limit} (its link.queue_slots, and not"
+            f" more than {_MAX_QUEUE_DEPTH})."
+        )
+    return depth
 
 
 class CommandError(IoPatternsError):
@@ -441,13 +456,14 @@ def _queue_settings(model: models.Model, options: LinuxOptions) -> list[str]:
 
 
 @contextmanager
-def _outputs(options: LinuxOptions, inputs: Sequence[Path] = ()) -> Iterator[Mapping[str, IO[bytes]]]:
+def _outputs(options: LinuxOptions, drive: models.Model, inputs: Sequence[Path]) -> Iterator[Mapping[str, IO[bytes]]]:
     """Yield files in memory that receive the trace and the counters of a run.
 
     On exit, their content is written to the output files that the user named.
 
     Args:
         options: Options of the run.
+        drive: The model of the drive.
         inputs: Files that no output may replace.
 
     Yields:
@@ -470,9 +486,25 @@ def _outputs(options: LinuxOptions, inputs: Sequence[Path] = ()) -> Iterator[Map
                 elif output.path.suffix == ".csv":
                     shutil.copyfile(source, temporary)
                 else:
-                    from iopatterns.twin import traces  # imports pandas, which takes long
+                    _write_trace(source, temporary, drive, options.seed)
 
-                    traces.write_as_parquet(source, temporary)
+
+def _write_trace(source: Path, output: Path, drive: models.Model, seed: int) -> None:
+    """Write a trace as a Parquet file, with the drive on which it was recorded.
+
+    Args:
+        source: The CSV file that the machine wrote. Its times are those of the guest's clock.
+        output: The Parquet file, which is overwritten.
+        drive: The model of the drive.
+        seed: The seed of the run.
+    """
+    import pandas as pd  # takes long
+
+    from iopatterns.twin import traces
+
+    first = pd.read_csv(source, usecols=["time_ns"], nrows=1)["time_ns"]
+    start_ns = int(first.iloc[0]) if len(first) else 0
+    traces.write_as_parquet(source, output, recorded_on=traces.RecordedDrive(drive.name, drive.digest, seed, start_ns))
 
 
 @contextmanager

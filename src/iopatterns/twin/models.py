@@ -39,6 +39,12 @@ _UNITS = {
 _DEFAULT_ENTRY = {"provenance": "assumed", "source": "the default: the model file has no value"}
 _EXAMPLES = {"ns": "72 us", "bytes": "16 KiB", "bytes/s": "868 MB/s"}
 # Units that format_number() tries, in this order
+_NO_BLOCK_LAYER: Mapping[str, ParameterValue] = {
+    "host.scheduler": "none",
+    "host.lock_time": 0,
+    "host.max_request": 1 << 30,
+    "host.nr_requests": 65536,
+}
 _WRITTEN_UNITS = {
     "ns": ("s", "ms", "us", "ns"),
     "bytes": ("TiB", "GiB", "MiB", "KiB", "B"),
@@ -143,6 +149,13 @@ class Model:
             values: Values by ``group.name``, in the units of `Model.values`: ``{"flash.read_time": 60000}``.
         """
         return replace(self, values={**self.values, **values})
+
+    def without_block_layer(self) -> "Model":
+        """Return a copy of the model whose host neither schedules, merges nor splits requests.
+
+        This drive receives requests that the block layer of a kernel has already handled.
+        """
+        return self.replaced(_NO_BLOCK_LAYER)
 
     def overridden(self, settings: Iterable[str]) -> "Model":
         """Return a copy of the model with parameters that a user has set (option --set).

@@ -4,6 +4,7 @@ The workloads of a study run in a real Linux kernel, in a guest system whose dis
 contains the requests that reach this drive.
 """
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -246,7 +247,7 @@ def record_trace(root: Path, study: str, name: str, output: Path) -> None:
     if not kinds.is_simulated(entry):
         raise CaptureError(f"{study}/{name}: {recording.drive} is not a simulated drive")
     with tempfile.TemporaryDirectory(prefix="capture-") as temporary:
-        folder, trace = Path(temporary) / "jobs", Path(temporary) / "trace.csv"
+        folder, trace = Path(temporary) / "jobs", Path(temporary) / "trace.parquet"
         folder.mkdir(mode=0o777)
         folder.chmod(0o777)  # the guest's user writes fio's output here, whichever user runs this
         Path(temporary).chmod(0o755)
@@ -259,6 +260,7 @@ def record_trace(root: Path, study: str, name: str, output: Path) -> None:
         options = linux.LinuxOptions(
             **recording.options,
             trace=trace,
+            trace_all=True,  # so that a replay brings the drive into the same state before each request
             folder=folder,
             state=Path(temporary) / "state",
             settings=[f"{key}={value}" for key, value in entry.get("set", {}).items()],
@@ -273,26 +275,29 @@ def record_trace(root: Path, study: str, name: str, output: Path) -> None:
             texts = "\n".join(filter(None, (said.strip(), done.stderr.decode(errors="replace").strip())))
             raise CaptureError(f"{study}/{name}: not recorded, exit status {done.returncode}: {texts[-2000:]}")
         marks = {phase: int(at) - _TIME_OF_DAY_NS for phase, at in _MARK.findall(done.stdout.decode())}
-        write_shipped_trace(trace, output, marks)
+        write_shipped_trace(trace, output, recording.drive, marks)
 
 
-def write_shipped_trace(trace: Path, output: Path, marks: Mapping[str, int]) -> None:
-    """Write a trace in the form of shipped traces: Parquet with the start of phases.
+def write_shipped_trace(trace: Path, output: Path, drive: str, marks: Mapping[str, int]) -> None:
+    """Write a trace in the form of shipped traces: Parquet with the recorded drive and the start of phases.
 
     A trace lists the requests that reached a drive. Shipped traces are the committed files in data/traces.
 
     Args:
-        trace: The CSV file that `twin linux` wrote. Its times are those of the guest's clock.
+        trace: The Parquet file that `twin linux` wrote.
         output: The Parquet file to write, which is replaced if it exists.
-        marks: The time at the start of each phase, in nanoseconds of the same clock, by the name of the phase and in
-            order of time. The last entry, ``end``, is the end of the last phase.
+        drive: The name of the recorded drive in the study.
+        marks: The time at the start of each phase, in nanoseconds of the guest's clock, by the name of the phase and
+            in order of time. The last entry, ``end``, is the end of the last phase.
     """
-    import pandas as pd  # not needed to plan a run
-
-    start_ns = int(pd.read_csv(trace, usecols=["time_ns"], nrows=1)["time_ns"].iloc[0])
-    phases = {name: max(0, at - start_ns) for name, at in marks.items()}
+    recorded_on = parquet.read_recorded_drive(trace)
+    assert recorded_on is not None, "twin linux records the drive"
+    recorded_on = dataclasses.replace(recorded_on, name=drive)
+    phases = {name: max(0, at - recorded_on.start_ns) for name, at in marks.items()}
     pieces = traces.read_pieces(trace)
-    files.write_atomically(output, lambda temporary: parquet.write_requests(temporary, pieces, "twin linux", phases))
+    files.write_atomically(
+        output, lambda temporary: parquet.write_requests(temporary, pieces, "twin linux", phases, recorded_on)
+    )
 
 
 def recording_provenance(root: Path, study: str, made: Iterable[Path]) -> dict[str, Any]:

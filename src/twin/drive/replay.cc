@@ -1,4 +1,4 @@
-// Replay of a trace in an open or a closed loop.
+// Replay of a trace with its dependencies, or with a number of outstanding requests.
 #include "drive/replay.h"
 
 #include <algorithm>
@@ -18,7 +18,9 @@ void Replay::submit(Nanoseconds issue_ns, Nanoseconds now, const Request& reques
 // Handles a completion of the drive.
 void Replay::complete(const Completion& completion, std::vector<Replayed>& done) {
   if (depth_ == 0) {
-    finish_request(completion, completion.when_ns + drive_.wakeup_cost_ns() + drive_.reap_cost_ns(), done);
+    const Nanoseconds returned = completion.when_ns + drive_.wakeup_cost_ns() + drive_.reap_cost_ns();
+    if (counts_returns_) returns_.push_back(returned);
+    finish_request(completion, returned, done);
     return;
   }
   Thread& thread = threads_[outstanding_[completion.ticket].request.job];
@@ -44,6 +46,17 @@ void Replay::finish_request(const Completion& completion, Nanoseconds returned, 
   outstanding_.release(static_cast<std::uint32_t>(completion.ticket));
 }
 
+// Waits until `count` requests have returned. Returns the time at which the last of them did; 0 if `count` is 0.
+Nanoseconds Replay::wait_for(std::uint64_t count, std::vector<Replayed>& done) {
+  while (first_return_ + returns_.size() <= count) {
+    const auto completion = drive_.run(kNever);
+    assert(completion && "the request waits for requests that were submitted before");
+    complete(*completion, done);
+  }
+  for (; first_return_ < count; ++first_return_) returns_.pop_front();
+  return returns_.front();
+}
+
 // Returns the thread that submits next: the one that is free first among those with less than `depth` outstanding
 // requests; nullptr if there is none.
 Replay::Thread* Replay::next_to_submit() {
@@ -55,15 +68,17 @@ Replay::Thread* Replay::next_to_submit() {
 }
 
 void Replay::feed(const TracePiece& piece, std::vector<Replayed>& done) {
+  counts_returns_ = piece.after != nullptr;
   for (std::size_t i = 0; i < piece.count; ++i) {
     Request request{static_cast<Operation>(piece.operation[i]), 0, piece.offset_bytes[i], piece.size_bytes[i]};
     const Nanoseconds cost = drive_.submit_cost_ns(request);
     if (depth_ == 0) {
-      const Nanoseconds arrival = piece.arrival_ns[i];
+      const Nanoseconds from = counts_returns_ ? wait_for(piece.after[i], done) : 0;
+      last_issue_ns_ = std::max(last_issue_ns_, from + piece.delay_ns[i]);
       // a small request costs less CPU time than a large one, but is never submitted before an earlier request
-      const Nanoseconds now = std::max(last_submit_ns_, arrival + cost);
+      const Nanoseconds now = std::max(last_submit_ns_, last_issue_ns_ + cost);
       while (const auto completion = drive_.run(now)) complete(*completion, done);
-      submit(arrival, now, request);
+      submit(last_issue_ns_, now, request);
       continue;
     }
     // a completion before the submission may free another thread earlier

@@ -11,15 +11,6 @@
 namespace twin {
 namespace {
 
-// Switches off the model's block layer: the guest's kernel has its own.
-Parameters without_block_layer(Parameters parameters) {
-  parameters.host.scheduler = Scheduler::kNone;
-  parameters.host.lock_time = 0;
-  parameters.host.max_request = 1 << 30;
-  parameters.host.nr_requests = 65536;
-  return parameters;
-}
-
 // By operation.
 constexpr const char* kNames[] = {"read", "write", "flush", "discard"};
 
@@ -64,13 +55,14 @@ void TraceWriter::finish() {
   }
 }
 
-Requests::Requests(const Parameters& parameters, std::uint64_t seed) : drive_(without_block_layer(parameters), seed) {}
+Requests::Requests(const Parameters& parameters, std::uint64_t seed) : drive_(parameters, seed) {}
 
 void Requests::submit(Nanoseconds now, const Request& request, std::uint64_t ticket) {
   const std::uint32_t slot = active_.take({request, ticket, std::nullopt});
   if (trace_ != nullptr) active_[slot].row = trace_->queued(now, request);
   ++count_;
-  dispatches_.schedule(now + drive_.submit_cost_ns(request), dispatching_, slot);
+  last_dispatch_ns_ = std::max(last_dispatch_ns_, now + drive_.submit_cost_ns(request));
+  dispatches_.schedule(last_dispatch_ns_, dispatching_, slot);
 }
 
 void Requests::answer(Nanoseconds now, std::uint64_t ticket) {
@@ -83,7 +75,8 @@ void Requests::dispatch(Nanoseconds now, std::uint32_t slot) {
   drive_.submit(now, active.request, slot);
 }
 
-void Requests::deliver(Nanoseconds, std::uint32_t slot) {
+void Requests::deliver(Nanoseconds now, std::uint32_t slot) {
+  if (const auto row = active_[slot].row) trace_->completed(now, *row);
   done_.push_back(active_[slot].ticket);
   active_.release(slot);
 }
@@ -99,7 +92,6 @@ Nanoseconds Requests::run(Nanoseconds until, std::vector<std::uint64_t>& done) {
     const Nanoseconds next = std::min(dispatches_.next(), deliveries_.next());
     if (const auto completion = drive_.run(std::min(until, next))) {
       const auto slot = static_cast<std::uint32_t>(completion->ticket);
-      if (const auto row = active_[slot].row) trace_->completed(completion->when_ns, *row);
       deliveries_.schedule(completion->when_ns + drive_.wakeup_cost_ns() + drive_.reap_cost_ns(), delivering_, slot);
       continue;
     }

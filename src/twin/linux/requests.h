@@ -46,9 +46,10 @@ class TraceWriter {
 
 // Passes the guest's requests to the drive and returns their completions.
 //
-// The guest's Linux is the block layer of this drive, so the model's own block layer is switched off: it does not
-// schedule, merge or split requests. The guest's kernel takes no virtual time, so the model's host costs are added to
-// the latency of each request.
+// The guest's Linux is the block layer of this drive, so the model's own block layer must be off
+// (Model.without_block_layer()). The guest's kernel takes no virtual time, so the model's host costs are added to the
+// latency of each request. A small request costs less than a large one, but is never sent to the drive before an
+// earlier request.
 class Requests {
  public:
   Requests(const Parameters& parameters, std::uint64_t seed);
@@ -105,6 +106,7 @@ class Requests {
   std::vector<std::uint64_t> done_;
   TraceWriter* trace_ = nullptr;
   std::uint64_t count_ = 0;
+  Nanoseconds last_dispatch_ns_ = 0;
 };
 
 }  // namespace twin

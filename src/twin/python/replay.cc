@@ -3,10 +3,12 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -43,7 +45,7 @@ nb::tuple columns(const std::vector<Replayed>& done) {
 class Session {
  public:
   Session(const std::string& parameters, std::uint32_t threads, std::uint32_t depth, std::uint64_t seed)
-      : drive_(parse_parameters(parameters), seed), open_loop_(depth == 0), replay_(drive_, threads, depth) {
+      : drive_(parse_parameters(parameters), seed), without_depth_(depth == 0), replay_(drive_, threads, depth) {
     if (threads == 0) throw std::invalid_argument("threads must be at least 1");
   }
 
@@ -52,14 +54,17 @@ class Session {
     drive_.record_to(*recorder_, interval_ns, interval_bytes);
   }
 
-  nb::tuple feed(const Column<std::int64_t>& arrival_ns, const Column<std::uint8_t>& operation,
-                 const Column<std::uint64_t>& offset_bytes, const Column<std::uint64_t>& size_bytes) {
+  nb::tuple feed(const Column<std::int64_t>& delay_ns, const Column<std::uint8_t>& operation,
+                 const Column<std::uint64_t>& offset_bytes, const Column<std::uint64_t>& size_bytes,
+                 const std::optional<Column<std::uint64_t>>& after) {
     const std::size_t count = operation.shape(0);
     if (offset_bytes.shape(0) != count || size_bytes.shape(0) != count ||
-        arrival_ns.shape(0) != (open_loop_ ? count : 0)) {
+        delay_ns.shape(0) != (without_depth_ ? count : 0) || (after && after->shape(0) != count)) {
       throw std::invalid_argument("all columns of a trace must have the same length");
     }
-    const TracePiece piece{arrival_ns.data(), operation.data(), offset_bytes.data(), size_bytes.data(), count};
+    const TracePiece piece{delay_ns.data(),   after ? after->data() : nullptr,
+                           operation.data(),  offset_bytes.data(),
+                           size_bytes.data(), count};
     check(piece);
     std::vector<Replayed> done;
     done.reserve(count);
@@ -109,23 +114,29 @@ class Session {
                                     " are not complete sectors within the drive of " + std::to_string(drive_bytes) +
                                     " bytes");
       }
-      if (open_loop_) {
-        if (piece.arrival_ns[i] < last_arrival_) {
-          throw std::invalid_argument(request(i) + "arrives before the previous request");
-        }
-        last_arrival_ = piece.arrival_ns[i];
+      if (!without_depth_) continue;
+      const std::uint64_t after = piece.after == nullptr ? 0 : piece.after[i];
+      if (piece.delay_ns[i] < (after == last_after_ ? last_delay_ns_ : 0)) {
+        throw std::invalid_argument(request(i) + "arrives before the previous request");
       }
+      if (after < last_after_ || after > fed_ + i) {
+        throw std::invalid_argument(request(i) + "waits for " + std::to_string(after) + " requests; valid are " +
+                                    std::to_string(last_after_) + " to " + std::to_string(fed_ + i));
+      }
+      last_after_ = after;
+      last_delay_ns_ = piece.delay_ns[i];
     }
   }
 
   [[nodiscard]] std::string request(std::size_t i) const { return "request " + std::to_string(fed_ + i) + ": "; }
 
   Drive drive_;
-  bool open_loop_;
+  bool without_depth_;
   Replay replay_;
   std::unique_ptr<FileRecorder> recorder_;
   std::uint64_t fed_ = 0;
-  Nanoseconds last_arrival_ = 0;
+  std::uint64_t last_after_ = 0;
+  Nanoseconds last_delay_ns_ = 0;
 };
 
 }  // namespace
@@ -134,11 +145,14 @@ void bind_replay(nb::module_& module) {
   nb::class_<Session>(module, "Replay", "A drive, and the replay of a trace on it, piece by piece.")
       .def(nb::init<const std::string&, std::uint32_t, std::uint32_t, std::uint64_t>(), nb::arg("parameters"),
            nb::arg("threads"), nb::arg("depth"), nb::arg("seed") = 0,
-           "Create a drive. depth 0: open loop, by the trace's arrival times. seed: of the drive's random behaviour.")
+           "Create a drive. depth 0: requests are issued by delay_ns. seed: of the drive's random behaviour.")
       .def("record", &Session::record, nb::arg("path"), nb::arg("interval_ns"), nb::arg("interval_bytes"),
            "Record time series to a file, with snapshots every interval_ns and interval_bytes (0: never).")
-      .def("feed", &Session::feed, nb::arg("arrival_ns"), nb::arg("operation"), nb::arg("offset_bytes"),
-           nb::arg("size_bytes"), "Submit requests; return (request, issue_ns, latency_ns) of complete requests.")
+      .def(
+          "feed", &Session::feed, nb::arg("delay_ns"), nb::arg("operation"), nb::arg("offset_bytes"),
+          nb::arg("size_bytes"), nb::arg("after") = nb::none(),
+          "Submit requests, each delay_ns after the given number of completions (by default 0: at its time of arrival);"
+          " return (request, issue_ns, latency_ns) of complete requests.")
       .def("finish", &Session::finish, "Wait for the outstanding requests; return (request, issue_ns, latency_ns).")
       .def("counters", &Session::counters, "Return the counters of the drive by their names.")
       .def_prop_ro("end_ns", &Session::end_ns, "Time at which the last request was complete.")

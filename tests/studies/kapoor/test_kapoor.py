@@ -24,6 +24,7 @@ from iopatterns import twin
 from iopatterns.analysis import published, replays
 from iopatterns.base import files, schedulers, yaml_schema
 from iopatterns.base.units import parse_size
+from iopatterns.measuring import recordings
 from iopatterns.measuring import replays as replaying
 from iopatterns.twin import traces
 from iopatterns.twin.traces import parquet
@@ -53,7 +54,7 @@ def replayed(
     """Return the results of the phase run of such a trace on the model."""
     path = tmp_path / "trace.parquet"
     asked = recorded(path, operations, offsets, size, first)
-    content, _ = replaying.replay_phase(twin.load_model("wiscsim").overridden(list(overridden)), path, asked)  # type: ignore[arg-type]
+    content, _ = replaying.replay_phase(twin.load_model("wiscsim").overridden(list(overridden)), tmp_path, asked)  # type: ignore[arg-type]
     return replays.replay_results(json.loads(json.dumps(content)))
 
 
@@ -64,7 +65,7 @@ MAP = ("capacity.size=256 MiB", "page_mapping.gc_reserve=16")
 def test_only_the_requested_phase_is_measured(tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
     asked = recorded(path, [WRITE] * 8 + [READ] * 4, [number * 2**15 for number in range(12)], 2**15, 8)
-    content, totals = replaying.replay_phase(twin.load_model("wiscsim"), path, asked)  # type: ignore[arg-type]
+    content, totals = replaying.replay_phase(twin.load_model("wiscsim"), tmp_path, asked)  # type: ignore[arg-type]
     assert {name: each["count"] for name, each in content["requests"].items()} == {"read": 4}
     assert (totals["write_commands"], content["counters"]["write_commands"]) == (8, 0)
     assert content["counters"]["read_commands"] == 4
@@ -78,8 +79,8 @@ def test_only_the_requested_phase_is_measured(tmp_path: Path) -> None:
 def test_a_changed_trace_or_unknown_phase_is_refused(change: dict[str, str], message: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
     asked = recorded(path, [WRITE], [0], 4096, 0) | change
-    with pytest.raises(replaying.ReplayError, match=message):
-        replaying.replay_phase(twin.load_model("wiscsim"), path, asked)  # type: ignore[arg-type]
+    with pytest.raises(recordings.ReplayError, match=message):
+        replaying.replay_phase(twin.load_model("wiscsim"), tmp_path, asked)  # type: ignore[arg-type]
 
 
 def test_replay_results_are_computed_from_the_raw_file() -> None:
@@ -309,8 +310,8 @@ def test_the_requested_number_of_snapshots_is_recorded(tmp_path: Path) -> None:
     path = tmp_path / "trace.parquet"
     asked = recorded(path, [WRITE] * 12, [number * 2**17 for number in range(12)], 2**17, 4)
     model = twin.load_model("wiscsim").overridden(list(SMALL))
-    plain, _ = replaying.replay_phase(model, path, asked)  # type: ignore[arg-type]
-    content, _ = replaying.replay_phase(model, path, {**asked, "blocks_over_time": 5})  # type: ignore[typeddict-item]
+    plain, _ = replaying.replay_phase(model, path.parent, asked)  # type: ignore[arg-type]
+    content, _ = replaying.replay_phase(model, path.parent, {**asked, "blocks_over_time": 5})  # type: ignore[typeddict-item]
     over_time = content.pop("blocks_over_time")
     assert [each["at_ns"] for each in over_time] == [content["duration_ns"] * part // 5 for part in range(1, 6)]
     valid = [np.dot(each["by_valid_pages"], np.arange(65)) for each in over_time]
@@ -333,7 +334,7 @@ def in_closed_loop(path: Path, depth: int, *overridden: str, pause_ns: int = 0, 
     parquet.write_requests(path, [trace], "made up", {"prepare": 0, "run": written * 1000, "end": 10**9 + pause_ns})
     asked = {"trace": path.name, "phase": "run", "sha256": files.sha256(path), "depth": depth}
     model = twin.load_model("wiscsim").overridden(list(overridden))
-    return replaying.replay_phase(model, path, {**asked, "blocks_over_time": over_time})[0]  # type: ignore[typeddict-item]
+    return replaying.replay_phase(model, path.parent, {**asked, "blocks_over_time": over_time})[0]  # type: ignore[typeddict-item]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
@@ -355,12 +356,12 @@ def test_periodic_snapshots_end_before_the_end_of_the_replay(tmp_path: Path) -> 
     model = twin.load_model("wiscsim").overridden(list(SMALL))
     valid = []
     for every_ms in (1, 4, 8, 100):
-        content, _ = replaying.replay_phase(model, path, {**asked, "blocks_every_ms": every_ms})  # type: ignore[typeddict-item]
+        content, _ = replaying.replay_phase(model, path.parent, {**asked, "blocks_every_ms": every_ms})  # type: ignore[typeddict-item]
         assert content["replay"]["blocks_every_ms"] == every_ms
         valid.append(np.dot(content["blocks"]["by_valid_pages"], np.arange(65)) / 64)
     # a write takes 0.8 ms: at a snapshot all earlier writes are complete, and the write that begins then is not
     assert valid == [11, 8, 8, 0]
-    end, _ = replaying.replay_phase(model, path, asked)  # type: ignore[arg-type]
+    end, _ = replaying.replay_phase(model, path.parent, asked)  # type: ignore[arg-type]
     assert np.dot(end["blocks"]["by_valid_pages"], np.arange(65)) / 64 == 12
 
 

@@ -19,6 +19,7 @@ from iopatterns.analysis import published, replays
 from iopatterns.base import files, yaml_schema
 from iopatterns.calls import stand_ins
 from iopatterns.configuration import config, factors, grid, iologs
+from iopatterns.measuring import recordings
 from iopatterns.measuring import replays as replaying
 from iopatterns.twin import linux, traces
 from iopatterns.twin.traces import parquet
@@ -43,7 +44,7 @@ def recorded(path: Path, rows: list[tuple[int, int, int]], marks_ms: dict[str, i
 
 
 def measured(path: Path, asked: dict[str, Any], model: str) -> dict[str, Any]:
-    content, _ = replaying.replay_phase(twin.load_model(model), path, asked)  # type: ignore[arg-type]
+    content, _ = replaying.replay_phase(twin.load_model(model), path.parent, asked)  # type: ignore[arg-type]
     found: dict[str, Any] = json.loads(json.dumps(content))
     return found
 
@@ -104,7 +105,7 @@ def test_background_cleaning_leaves_enough_blocks_for_a_burst_of_writes() -> Non
     # the drive ran out of erased blocks on this trace when background gains reduced the cleaning of later writes
     model = twin.load_model("x25-m").overridden(["capacity.size=4 GiB"])
     counters = twin.replay_trace(
-        model, ROOT / capture.SHIPPED_TRACES / "park2009/parallel-sandia-cth-x25-m.parquet"
+        model, ROOT / capture.SHIPPED_TRACES / "park2009/parallel-sandia-cth-x25-m.parquet", arrival_times=True
     ).counters
     assert counters["gc_runs_background"] > 0
     assert counters["gc_runs_foreground"] > 0
@@ -132,7 +133,7 @@ def test_each_trace_has_the_phases_of_the_study() -> None:
     ]
     runs = {"process-*": 10, "2-run-*": 3, "8-run-*": 3, "32-run-*": 3, "run": 1}
     for replay in asked:
-        assert len(replaying.phase_bounds(ROOT / replay["trace"], replay["phase"])) == runs[replay["phase"]]
+        assert len(recordings.phase_bounds(ROOT / replay["trace"], replay["phase"])) == runs[replay["phase"]]
     assert {Path(replay["trace"]).stem for replay in asked} == {
         each.name for each in capture.load_recordings(ROOT, "park2009")
     }

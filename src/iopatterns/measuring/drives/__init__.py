@@ -145,15 +145,15 @@ class ReplayingDrive(Protocol):
     A block trace lists requests to a drive with their times.
     """
 
-    def replay(self, path: Path, replay: Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
+    def replay(self, root: Path, replay: Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
         """Replay a phase of a block trace on a fresh simulated drive.
 
         A block trace lists requests to a drive with their times. A phase is a named part of a trace.
 
         Args:
-            path: The path of the trace, a Parquet file.
-            replay: The key ``replay`` of the cell's specification: the name of the phase, and the options of the
-                replay.
+            root: The project's folder, to which paths of traces are relative.
+            replay: The key ``replay`` of the cell's specification: the trace, the name of the phase, and the options of
+                the replay.
 
         Returns:
             Three values:

@@ -194,15 +194,15 @@ class TwinDrive:
         outcome = self._fio.run(words, expected_s, argv)
         return dataclasses.replace(outcome, counters=_read_counters(self._totals))
 
-    def replay(self, path: Path, replay: records.Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
+    def replay(self, root: Path, replay: records.Replay) -> tuple[list[str], dict[str, Any], dict[str, int]]:
         """Replay a phase of a block trace on a fresh simulated drive.
 
         A block trace lists requests to a drive with their times. A phase is a named part of a trace.
 
         Args:
-            path: The path of the trace, a Parquet file.
-            replay: The key ``replay`` of the cell's specification: the name of the phase, and the options of the
-                replay.
+            root: The project's folder, to which paths of traces are relative.
+            replay: The key ``replay`` of the cell's specification: the trace, the name of the phase, and the options of
+                the replay.
 
         Returns:
             Three values:
@@ -219,7 +219,7 @@ class TwinDrive:
         from iopatterns.measuring import replays  # imports pandas
 
         command = ["twin", "replay", self._drive["model"], replay["trace"]]
-        return command, *replays.replay_phase(self.model(), path, replay)
+        return command, *replays.replay_phase(self.model(), root, replay)
 
     def changed_settings(self, steps: Sequence[TuningStep]) -> list[str]:
         """Return a message if the drive's settings have changed since `tune`.

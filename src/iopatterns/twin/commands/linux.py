@@ -47,7 +47,9 @@ from iopatterns.twin.commands.arguments import (
 @click.option(
     "--memory", "memory_bytes", type=SIZE_TYPE, default="512 MiB", show_default=True, help="Memory of the guest."
 )
-@click.option("--queue-depth", type=int, default=32, show_default=True, help="Queue depth of the drive.")
+@click.option(
+    "--queue-depth", type=int, help="Largest number of requests at the drive.  [default: as many as the drive takes]"
+)
 @click.option("--trace", type=FILE_TYPE, help="File for a trace of the requests of the command (.parquet, .csv).")
 @click.option("--trace-all", is_flag=True, help="Include the requests of mkfs and mount in the trace.")
 @click.option("--counters", type=FILE_TYPE, help="File for counters of the drive over time (.parquet, .csv).")

@@ -23,6 +23,7 @@ from iopatterns.twin.commands.arguments import (
 @click.option(
     "--depth", type=click.IntRange(1), help="Outstanding requests of each thread; ignores the times of the trace."
 )
+@click.option("--arrival-times", is_flag=True, help="Submit each request at its time in the trace.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads that submit requests.")
 @click.option("--output", type=FILE_TYPE, help="File for the latencies of all requests (.parquet, .csv).")
 @click.option("--counters", "counters_file", type=FILE_TYPE, help="File for counters of the drive over time.")
@@ -43,11 +44,13 @@ def command(
     A block trace lists the requests that a drive received. TRACE has any form that `twin trace` reads. MODEL is the
     name of a model of a drive (`twin list`), or the path of a model file.
 
-    Without --depth, each request is submitted at its time in the trace (open loop). With --depth, each thread keeps
-    that many requests outstanding (closed loop).
+    Programs wait for their requests. If the trace has completion times, a request is therefore submitted when as many
+    requests are complete as in the trace, after the same delay. If the trace has none, and with --arrival-times, each
+    request is submitted at its time in the trace, whatever the drive does. With --depth, each thread keeps that many
+    requests outstanding.
 
-    The command prints a summary and the counters of the drive as JSON. The summary has the number of requests, the
-    duration, the rate and the latencies.
+    The command prints a summary and the counters of the drive as JSON. The summary has what the replay keeps
+    (dependencies, arrival times or depth), the number of requests, the duration, the rate and the latencies.
     """
     from iopatterns.base import reading_progress
     from iopatterns.twin import models, traces
@@ -56,6 +59,9 @@ def command(
     skipped = traces.SkippedLines() if skip_bad else None
     drive = models.load_model(model).overridden(settings)
     with reading_progress.shown():
-        summary, totals = replay_to_files(drive, trace, skipped=skipped, **options)
+        session = replay_to_files(drive, trace, skipped=skipped, **options)
     skipped_count = {} if skipped is None else {"skipped": skipped.report()}
-    click.echo(json.dumps({"summary": summary, **skipped_count, "counters": totals}, indent=2))
+    result = {"summary": session.summary(), **skipped_count, "counters": session.counters()}
+    click.echo(json.dumps(result, indent=2))
+    if warning := session.warning():
+        click.echo(f"twin: warning: {warning}", err=True)

@@ -14,17 +14,27 @@ from iopatterns.base.input_file import SkippedLines, printable
 from iopatterns.base.ownership import OutputFile
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.traces import blktrace, form, line_formats, parquet
-from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN_TIME, TraceFile, check_order
+from iopatterns.twin.traces.form import (
+    OPERATIONS,
+    REQUEST_COLUMNS,
+    UNKNOWN_TIME,
+    RecordedDrive,
+    TraceFile,
+    check_order,
+)
 
 __all__ = [
     "OPERATIONS",
+    "REQUEST_COLUMNS",
     "TRACE_FORMS",
     "UNKNOWN_TIME",
+    "RecordedDrive",
     "SkippedLines",
     "TraceForm",
     "check_order",
     "convert_trace",
     "read_pieces",
+    "recorded_drive",
 ]
 
 
@@ -143,6 +153,18 @@ def read_pieces(path: Path, *, skipped: SkippedLines | None = None, issued: bool
         raise source.error(f"not readable as a trace: {printable(error)}") from None
 
 
+def recorded_drive(path: Path) -> RecordedDrive | None:
+    """Return the simulated drive on which a block trace was recorded; None if it was recorded elsewhere.
+
+    Args:
+        path: The trace file, of any supported format.
+
+    Raises:
+        TwinError: The file is missing, or is not a trace.
+    """
+    return parquet.read_recorded_drive(path) if _detect_form(path).read is parquet.read_requests else None
+
+
 @dataclass(frozen=True)
 class TraceConversion:
     """Result of converting a block trace to Parquet.
@@ -191,7 +213,12 @@ def convert_trace(
 
 
 def write_as_parquet(
-    path: Path, temporary: Path, *, skipped: SkippedLines | None = None, issued: bool = False
+    path: Path,
+    temporary: Path,
+    *,
+    skipped: SkippedLines | None = None,
+    issued: bool = False,
+    recorded_on: RecordedDrive | None = None,
 ) -> TraceConversion:
     """Write the requests of a block trace to a Parquet file, which is overwritten.
 
@@ -204,6 +231,7 @@ def write_as_parquet(
         skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
             line.
         issued: Whether to read the requests issued to the drive instead of those queued in the kernel.
+        recorded_on: The simulated drive on which the trace was recorded; None if it was recorded elsewhere.
 
     Returns:
         The original format, the number of requests, which may be 0, and the duration.
@@ -225,5 +253,5 @@ def write_as_parquet(
     pieces = checked(read_pieces(path, skipped=skipped, issued=issued))
     first = next((piece for piece in pieces if len(piece)), form.empty_requests())
     form_name = _detect_form(path).name
-    parquet.write_requests(temporary, itertools.chain([first], pieces), form_name)
+    parquet.write_requests(temporary, itertools.chain([first], pieces), form_name, recorded_on=recorded_on)
     return TraceConversion(form_name, requests, last_ns)

@@ -30,6 +30,26 @@ TraceRequests = Iterable[TraceRequest]
 
 
 @dataclass(frozen=True)
+class RecordedDrive:
+    """The simulated drive on which a block trace was recorded, beneath the block layer of a kernel.
+
+    A replay on this drive, with this seed and from this time on, serves each request exactly as in the recording,
+    provided that the trace has all requests since the start of the drive.
+
+    Attributes:
+        name: Name of the drive: of the model, or of the drive in a study.
+        model_digest: `Model.digest` of the drive, with the parameters that were set.
+        seed: Seed of the drive's random behaviour.
+        start_ns: Time of the first request, in nanoseconds since the start of the drive.
+    """
+
+    name: str
+    model_digest: str
+    seed: int
+    start_ns: int
+
+
+@dataclass(frozen=True)
 class TraceFile(input_file.InputFile):
     """File with a block trace, and how to read it.
 

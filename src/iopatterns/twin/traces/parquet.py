@@ -3,6 +3,7 @@
 A block trace lists the requests that a drive received.
 """
 
+import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ from iopatterns.twin.traces.form import (
     REQUEST_COLUMNS,
     TIME_COLUMNS,
     UNKNOWN_TIME,
+    RecordedDrive,
     TraceFile,
     subtract_start,
 )
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 _VERSION = "1"
 _PHASES = "iopatterns.trace.phases"
+_DRIVE = "iopatterns.trace.drive"
 
 
 def read_requests(source: TraceFile) -> Iterator[pd.DataFrame]:
@@ -139,18 +142,50 @@ def read_phases(path: Path) -> dict[str, int]:
     Raises:
         TwinError: The file cannot be read, or is not a trace.
     """
-    import pyarrow.parquet
-
-    try:
-        metadata = pyarrow.parquet.read_schema(path).metadata or {}
-        found: dict[str, int] = json.loads(metadata.get(_PHASES.encode(), b"{}"))
-    except (OSError, ValueError) as error:  # errors of pyarrow are ValueErrors
-        raise TwinError(f"{path}: not readable as a trace: {printable(error)}") from None
+    found: dict[str, int] = _read_metadata(path, _PHASES) or {}
     return found
 
 
+def read_recorded_drive(path: Path) -> RecordedDrive | None:
+    """Return the simulated drive on which a block trace was recorded.
+
+    Args:
+        path: The trace, a Parquet file.
+
+    Returns:
+        The drive; None if the trace was not recorded by `twin linux`.
+
+    Raises:
+        TwinError: The file cannot be read, or is not a trace.
+    """
+    found = _read_metadata(path, _DRIVE)
+    try:
+        return None if found is None else RecordedDrive(**found)
+    except TypeError as error:
+        raise TwinError(f"{path}: not readable as a trace: {_DRIVE}: {printable(error)}") from None
+
+
+def _read_metadata(path: Path, key: str) -> Any:
+    """Return a value in the metadata of a Parquet file, which is stored as JSON; None if there is none.
+
+    Raises:
+        TwinError: The file cannot be read, or is not a trace.
+    """
+    import pyarrow.parquet
+
+    try:
+        text = (pyarrow.parquet.read_schema(path).metadata or {}).get(key.encode())
+        return None if text is None else json.loads(text)
+    except (OSError, ValueError) as error:  # errors of pyarrow are ValueErrors
+        raise TwinError(f"{path}: not readable as a trace: {printable(error)}") from None
+
+
 def write_requests(
-    path: Path, pieces: Iterable[pd.DataFrame], form: str, phases_ns: Mapping[str, int] | None = None
+    path: Path,
+    pieces: Iterable[pd.DataFrame],
+    form: str,
+    phases_ns: Mapping[str, int] | None = None,
+    recorded_on: RecordedDrive | None = None,
 ) -> None:
     """Write the requests of a block trace to a Parquet file, which is overwritten.
 
@@ -162,10 +197,13 @@ def write_requests(
             have the same columns.
         form: Name of the original format, which is recorded in the file.
         phases_ns: Start of each phase by name, see `read_phases`; None for a trace without phases.
+        recorded_on: The simulated drive on which the trace was recorded; None if it was recorded elsewhere.
     """
     metadata = {"iopatterns.trace": _VERSION, "iopatterns.trace.source": form}
     if phases_ns:
         metadata[_PHASES] = json.dumps(dict(phases_ns))
+    if recorded_on is not None:
+        metadata[_DRIVE] = json.dumps(dataclasses.asdict(recorded_on))
     write_tables(path, map(_table, pieces), metadata, ("operation",))
 
 

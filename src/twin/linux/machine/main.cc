@@ -159,7 +159,6 @@ class Machine {
   static Parameters drive_parameters(const Plan& plan) {
     Parameters parameters = parse_parameters(plan.model);
     apply_mode_pages(ScsiTarget(plan.model, plan.settings), parameters);
-    parameters.link.queue_slots = std::max(parameters.link.queue_slots, plan.queue_depth);
     return parameters;
   }
 
