@@ -15,7 +15,7 @@ import pandas as pd
 REPLAY_PREFIX = "replay_"
 # A column of JSON text: the details from which figures are drawn
 DETAILS_COLUMN = f"{REPLAY_PREFIX}shown"
-_DETAILS = ("depth", "blocks", "blocks_over_time", "runs_ns", "latency")
+_DETAILS = ("depth", "blocks", "blocks_before_discards", "blocks_over_time", "runs_ns", "latency")
 _MAP_USERS = ("read", "write", "discard")
 _KIB = 1024
 _MIB = 1024 * _KIB
@@ -89,6 +89,7 @@ def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
 
             - ``depth``: how often the queue reached each depth, and the depth over time
             - ``blocks``: numbers of flash blocks by their valid pages
+            - ``blocks_before_discards``: the same numbers before the first discard
             - ``blocks_over_time``: the same numbers at several times
             - ``runs_ns``: durations of the runs
             - ``latency``: the largest latency over time, the median, and latency peaks
@@ -141,6 +142,11 @@ def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
         - mean_valid_ratio: mean share of valid pages in a block
         - zombies: share of blocks whose pages are only partly valid
 
+        If the phase has discards (requests by which a file system says which data it has deleted), the same numbers of
+        the blocks before the first discard, with ``_before_discards`` at the end of the name, and:
+
+        - first_discard_s: time from the begin of the phase to the first discard
+
         If the replay consists of several runs:
 
         - longest_run_s and mean_run_s
@@ -177,6 +183,7 @@ def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
         # a drive with its complete map in memory has no look-ups and no misses
         "miss_ratio": misses / lookups if lookups else 0.0,
         **_block_results(content["blocks"]),
+        **(_results_before_discards(content) if "blocks_before_discards" in content else {}),
         **(_run_results(content["runs_ns"]) if "runs_ns" in content else {}),
         **(_latency_results(content) if "latency" in content else {}),
     }
@@ -239,6 +246,13 @@ def _block_results(blocks: Mapping[str, Any]) -> dict[str, float]:
         "mean_valid_ratio": float(curve["valid_ratio"].mean()),
         "zombies": float((curve["valid_ratio"] < 1).mean()),
     }
+
+
+def _results_before_discards(content: Mapping[str, Any]) -> dict[str, float]:
+    before = content["blocks_before_discards"]
+    results = _block_results({**content["blocks"], "by_valid_pages": before["by_valid_pages"]})
+    named = {f"{name}_before_discards": value for name, value in results.items()}
+    return {**named, "first_discard_s": before["at_ns"] / 1e9}
 
 
 def zombie_curve(blocks: Mapping[str, Any]) -> pd.DataFrame:

@@ -359,8 +359,8 @@ def _replay(
     except OSError as error:
         place = study_check.place_of_option(conf.root, study, experiment, "replay")
         raise GridError(f"{place}: replay: {path}: {error.strerror}. Name an existing trace.") from None
-    number: Literal["depth", "blocks_over_time", "blocks_every_ms"]
-    for number in ("depth", "blocks_over_time", "blocks_every_ms"):
+    number: Literal["depth", "blocks_over_time"]
+    for number in ("depth", "blocks_over_time"):
         if number in body:
             found[number] = int(body[number])
     if body.get("latencies"):

@@ -84,7 +84,7 @@ def replay_phase(model: Model, path: Path, replay: Replay) -> tuple[dict[str, An
         model: The model of the drive.
         path: The path of the trace, a Parquet file.
         replay: The key ``replay`` of a cell's specification: the name of the phase (key ``phase``), and the options
-            ``depth``, ``latencies``, ``blocks_over_time`` and ``blocks_every_ms``, which `records.Replay` describes.
+            ``depth``, ``latencies`` and ``blocks_over_time``, which `records.Replay` describes.
 
     Returns:
         The content of the raw file, and the drive's counters from the first request of the trace to the end of the
@@ -95,9 +95,9 @@ def replay_phase(model: Model, path: Path, replay: Replay) -> tuple[dict[str, An
         - ``duration_ns``: from the first submission to the last end; for several runs, the sum of their durations
         - ``depth``: how often the drive's queue reached each depth, and the extremes of the depth over time
         - ``counters``: the counters of the phase only
-        - ``blocks``: how many flash blocks have 0, 1, … valid pages at the end of the phase. With the option
-          ``blocks_every_ms``, the pages are counted at the last multiple of this interval after the first request of
-          the trace instead
+        - ``blocks``: how many flash blocks have 0, 1, … valid pages at the end of the phase
+        - ``blocks_before_discards``: the same counts when the first discard of the phase is submitted; only if the
+          phase has discards
         - ``blocks_over_time``: the same counts at equally spaced times; only with the option ``blocks_over_time``
         - ``runs_ns``: the duration of each run; only if the name of the phase ends with ``*``
         - ``latency``: the largest latency over time, the median, and the peaks; only with the option ``latencies``
@@ -127,13 +127,17 @@ def replay_phase(model: Model, path: Path, replay: Replay) -> tuple[dict[str, An
         counters_before = replay_trace(model, trace.iloc[:count_before]).counters if count_before else {}
     times = replay.get("blocks_over_time", 0)
     interval_ns = (end_ns - begin_ns) // (times * _SNAPSHOTS_PER_TIME) if times else end_ns // _SNAPSHOTS
+    in_runs = np.concatenate(runs)
+    discard_ns = None if model.kind == "hard_disk" else _first_discard(trace.iloc[in_runs])
+    if discard_ns:
+        # a whole number of intervals ends at the first discard
+        interval_ns = discard_ns // -(-discard_ns // max(1, interval_ns))
     recorded, series = _replay_recorded(model, trace, end_ns, max(1, interval_ns))
     # in a closed loop, a request ends when its thread receives it, which only the first replay knows
     result = closed or recorded
     requests = result.latencies.set_index("request").sort_index()
     spans_ns = [_span(requests.loc[run]) for run in runs]
     began_ns, ended_ns = spans_ns[0][0], max(ended for _, ended in spans_ns)
-    in_runs = np.concatenate(runs)
     content = {
         "replay": {**replay, "sha256": sha256},
         "requests": _summarise_requests(trace.iloc[in_runs], requests["latency_ns"]),
@@ -142,9 +146,8 @@ def replay_phase(model: Model, path: Path, replay: Replay) -> tuple[dict[str, An
         "counters": {name: number - counters_before.get(name, 0) for name, number in result.counters.items()},
         "blocks": _summarise_blocks(series, model),
     }
-    if "blocks_every_ms" in replay:
-        _, regular = _replay_recorded(model, trace, end_ns, replay["blocks_every_ms"] * 1_000_000)
-        content["blocks"] = _summarise_blocks(regular[regular["time_ns"] <= ended_ns], model)
+    if discard_ns is not None:
+        content["blocks_before_discards"] = _blocks_before(series, model, began_ns, discard_ns)
     if times:
         content["blocks_over_time"] = _blocks_over_time(series, model, began_ns, ended_ns, times)
     if replay["phase"].endswith("*"):
@@ -376,6 +379,34 @@ def _count_by_valid_pages(ratios: pd.DataFrame, model: Model) -> list[int]:
     pages = int(model.number("flash.pages_per_block"))
     valid = np.rint(ratios["value"].to_numpy() * pages).astype(np.int64)
     return [int(count) for count in np.bincount(valid, minlength=pages + 1)]
+
+
+def _first_discard(requests: pd.DataFrame) -> int | None:
+    """Return the submission time of the first discard of some requests, in ns; None without discards."""
+    times_ns = requests.loc[requests["operation"] == traces.OPERATIONS["discard"], "arrival_ns"]
+    return int(times_ns.min()) if len(times_ns) else None
+
+
+def _blocks_before(series: pd.DataFrame, model: Model, began_ns: int, submitted_ns: int) -> dict[str, Any]:
+    """Return the valid pages of the flash blocks when a request reaches the drive.
+
+    Args:
+        series: The recorded series of the drive. A whole number of intervals between snapshots, from 0, ends at
+            `submitted_ns`.
+        model: The model of the drive.
+        began_ns: The begin of the phase.
+        submitted_ns: The submission time of the request.
+
+    Returns:
+        A dictionary with the keys ``at_ns`` (time since the begin of the phase) and ``by_valid_pages`` (number of
+        blocks, by number of valid pages).
+    """
+    # snapshots count from the time at which the first request, submitted at 0, reached the drive
+    snapshots = series[series["series"] != "queue_depth"]
+    ratios = snapshots[snapshots["time_ns"] <= submitted_ns + snapshots["time_ns"].min()]
+    ratios = ratios[ratios["series"] == "valid_ratio"]
+    last = ratios[ratios["time_ns"] == ratios["time_ns"].max()]
+    return {"at_ns": submitted_ns - began_ns, "by_valid_pages": _count_by_valid_pages(last, model)}
 
 
 def _blocks_over_time(

@@ -137,8 +137,6 @@ class Replay(TypedDict):
             the requests are submitted at their times in the trace.
         latencies: Whether to store latencies over time.
         blocks_over_time: Number of equally spaced times at which to count the valid pages of all flash blocks.
-        blocks_every_ms: Interval, in milliseconds, at which to count the valid pages of all flash blocks. The last of
-            these counts replaces the count at the end of the phase.
     """
 
     trace: str
@@ -148,7 +146,6 @@ class Replay(TypedDict):
     depth: NotRequired[int]
     latencies: NotRequired[bool]
     blocks_over_time: NotRequired[int]
-    blocks_every_ms: NotRequired[int]
 
 
 class Specification(TypedDict):
