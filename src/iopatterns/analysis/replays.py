@@ -142,10 +142,10 @@ def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
         - mean_valid_ratio: mean share of valid pages in a block
         - zombies: share of blocks whose pages are only partly valid
 
-        If the phase has discards (requests by which a file system says which data it has deleted), the same numbers of
-        the blocks before the first discard, with ``_before_discards`` at the end of the name, and:
+        The first discard (request by which a file system reports deleted data) of the phase:
 
-        - first_discard_s: time from the begin of the phase to the first discard
+        - first_discard_s: time from the begin of the phase to this request
+        - occupied_before_discards and so on: the four numbers of the blocks when the request reaches the drive
 
         If the replay consists of several runs:
 
@@ -183,7 +183,7 @@ def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
         # a drive with its complete map in memory has no look-ups and no misses
         "miss_ratio": misses / lookups if lookups else 0.0,
         **_block_results(content["blocks"]),
-        **(_results_before_discards(content) if "blocks_before_discards" in content else {}),
+        **_results_before_discards(content),
         **(_run_results(content["runs_ns"]) if "runs_ns" in content else {}),
         **(_latency_results(content) if "latency" in content else {}),
     }
@@ -249,10 +249,10 @@ def _block_results(blocks: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _results_before_discards(content: Mapping[str, Any]) -> dict[str, float]:
-    before = content["blocks_before_discards"]
+    before = content.get("blocks_before_discards", {"at_ns": np.nan, "by_valid_pages": [0]})
     results = _block_results({**content["blocks"], "by_valid_pages": before["by_valid_pages"]})
     named = {f"{name}_before_discards": value for name, value in results.items()}
-    return {**named, "first_discard_s": before["at_ns"] / 1e9}
+    return {"first_discard_s": before["at_ns"] / 1e9, **named}
 
 
 def zombie_curve(blocks: Mapping[str, Any]) -> pd.DataFrame:
