@@ -130,7 +130,7 @@ def replay_phase(model: Model, path: Path, replay: Replay) -> tuple[dict[str, An
     in_runs = np.concatenate(runs)
     discard_ns = None if model.kind == "hard_disk" else _first_discard(trace.iloc[in_runs])
     if discard_ns:
-        # a whole number of intervals ends at the first discard
+        # snapshots are at multiples of the interval: one is at the first discard, less the remainder of the division
         interval_ns = discard_ns // -(-discard_ns // max(1, interval_ns))
     recorded, series = _replay_recorded(model, trace, end_ns, max(1, interval_ns))
     # in a closed loop, a request ends when its thread receives it, which only the first replay knows
@@ -391,8 +391,7 @@ def _blocks_before(series: pd.DataFrame, model: Model, began_ns: int, submitted_
     """Return the valid pages of the flash blocks when a request reaches the drive.
 
     Args:
-        series: The recorded series of the drive. A whole number of intervals between snapshots, from 0, ends at
-            `submitted_ns`.
+        series: The recorded series of the drive, with a snapshot at `submitted_ns`.
         model: The model of the drive.
         began_ns: The begin of the phase.
         submitted_ns: The submission time of the request.
@@ -401,10 +400,7 @@ def _blocks_before(series: pd.DataFrame, model: Model, began_ns: int, submitted_
         A dictionary with the keys ``at_ns`` (time since the begin of the phase) and ``by_valid_pages`` (number of
         blocks, by number of valid pages).
     """
-    # snapshots count from the time at which the first request, submitted at 0, reached the drive
-    snapshots = series[series["series"] != "queue_depth"]
-    ratios = snapshots[snapshots["time_ns"] <= submitted_ns + snapshots["time_ns"].min()]
-    ratios = ratios[ratios["series"] == "valid_ratio"]
+    ratios = series[(series["series"] == "valid_ratio") & (series["time_ns"] <= submitted_ns)]
     last = ratios[ratios["time_ns"] == ratios["time_ns"].max()]
     return {"at_ns": submitted_ns - began_ns, "by_valid_pages": _count_by_valid_pages(last, model)}
 

@@ -176,7 +176,7 @@ def test_a_trace_is_replaced_only_in_the_cells_that_replay_it(project: Project) 
         {cell.specification["fio"]["numjobs"]: cell for cell in grid.expand_grid(each, "kapoor") if cell.drive == DRIVE}
         for each in (conf, off)
     )
-    replayed = {"trace": RECORDED, "phase": "run", "depth": 1, "blocks_over_time": 24, "blocks_every_ms": 100}
+    replayed = {"trace": RECORDED, "phase": "run", "depth": 1, "blocks_over_time": 24}
     assert before[10].specification["replay"] == {**replayed, "sha256": files.sha256(project.root / RECORDED)}
     replaced = {**replayed, "trace": WITHOUT, "sha256": files.sha256(project.root / WITHOUT)}
     assert after[10].specification == {**before[10].specification, "replay": replaced}
