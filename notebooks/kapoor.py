@@ -608,9 +608,8 @@ def zombie_table(study: Study) -> Table:
     names = [name for name in study.experiments if name.startswith("zombies")]
     data = _comparisons(study, names, "numjobs", ["workload duration", "bandwidth", *before, *blocks])
     # the source's MB are 2^20 bytes, because WiscSim divides by 2^20
-    mb_per_mib = quantities.get_quantity("bandwidth").from_unit("MiB/s")
-    data["bandwidth_mib_per_s_mean"] = data["bandwidth_mb_per_s_mean"] / mb_per_mib
-    data["published_bandwidth_mib_per_s"] = data["published_bandwidth_mb_per_s"] / mb_per_mib
+    for name in ("bandwidth_mb_per_s_mean", "published_bandwidth_mb_per_s"):
+        data[name.replace("_mb_", "_mib_")] = data[name] * 1e6 / 2**20
     two = fixed_decimals(2)
     columns = [
         _WORKLOAD,

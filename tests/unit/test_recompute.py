@@ -102,14 +102,15 @@ def test_the_code_agrees_with_this_package_and_finds_a_difference(tmp_path: Path
         "miss ratio": "miss_ratio",
         "partly valid": "zombies",
     }
-    figures, printed = [], []
+    figures: list[dict[str, Any]] = []
+    printed: list[Any] = []
     for of, column in columns.items():
         if of in {"bandwidth", "rate", "latency"}:
             cells, value = {**small, "rw": "randrw", "replay": None}, means.loc[("randrw", 4096), column]
         else:
             cells, value = {"trace": "*.parquet"}, replayed[column]
         figures.append({"figure": of, "study": "study", "of": of, "cells": cells, "as": "a"})
-        printed.append(float(value))
+        printed.append(float(value))  # type: ignore[arg-type]
     ratio = {"of": "bandwidth", "cells": {**small, "rw": "randread"}, "to": {"rw": "read"}, "as": "a / b"}
     rates = means["bandwidth_mb_per_s"]
     growth = {"of": "bandwidth", "cells": {"rw": "randread"}, "growth": "bs", "as": "a / b"}
@@ -121,12 +122,12 @@ def test_the_code_agrees_with_this_package_and_finds_a_difference(tmp_path: Path
     ]
     (tmp_path / "results/all.json").write_text(json.dumps({"found": results}))
     for figure in figures:
-        figure["printed"] = ["all.json", "found", {"name": figure["figure"]}, "values", {}, "value"]
+        figure |= {"printed": ["all.json", "found", {"name": figure["figure"]}, "values", {}, "value"]}
     done = recomputed(tmp_path, figures)
     assert (done.stderr, done.returncode) == ("", 0), done.stdout
     assert done.stdout.splitlines()[-1] == f"{{'agree': {len(figures)}, 'differ': 0, 'not measured': 0}}"
     absent = {**figures[0], "figure": "absent", "cells": {"rw": "trim"}}
-    results[0]["values"][0]["value"] *= 1.000001  # type: ignore[index]
+    results[0]["values"][0]["value"] *= 1.000001
     (tmp_path / "results/all.json").write_text(json.dumps({"found": results}))
     done = recomputed(tmp_path, [*figures, absent])
     assert done.stdout.splitlines()[-1] == f"{{'agree': {len(figures) - 1}, 'differ': 1, 'not measured': 1}}"

@@ -441,8 +441,8 @@ def test_the_blocks_before_deletion_are_drawn_beside_those_at_the_end() -> None:
         for workload in ("Large sequential writes", "Small random writes")
         for state in ("before deletion", "at the end")
     ]
-    before, end = (axes.lines[0].get_xdata() for axes in figure.axes[:2])
-    assert (len(before), len(end)) == (96, 88)
+    before, end = (np.asarray(axes.lines[0].get_xdata()) for axes in figure.axes[:2])
+    assert (before.size, end.size) == (96, 88)
 
 
 def test_the_text_compares_the_discards_with_the_last_snapshot_of_wiscsim() -> None:
@@ -452,7 +452,7 @@ def test_the_text_compares_the_discards_with_the_last_snapshot_of_wiscsim() -> N
     assert "0.930 of 0.950 s with 1; 0.930 of 0.950 s with 10; 0.930 of 0.950 s with 20 threads" in text
     assert "50 ms before the end" in text  # 1.1 s of 1.15 s
     assert "in 6 of 6 replays" in text
-    late = rows.assign(blocks_before_discards=[{"at_ns": 890_000_000, "by_valid_pages": [0]}] * 6)
+    late = rows.assign(blocks_before_discards=pd.Series([{"at_ns": 890_000_000, "by_valid_pages": [0]}] * 6))
     assert "in 0 of 6 replays" in kapoor.deletion_text(late)
     assert kapoor.deletion_text(rows.assign(blocks_before_discards=None)) == ""
 
