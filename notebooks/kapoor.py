@@ -620,7 +620,7 @@ def zombie_table(study: Study) -> Table:
         *(
             Column((f"{quantities.get_quantity(name).column}_mean",), label, two, spanner=f"Blocks {state}")
             for state, of in zip(_STATES, (before, blocks), strict=True)
-            for name, label in zip(of, ("Occupied", "Valid ratio", "Partly valid"), strict=True)
+            for name, label in zip(of, ("Occupied", "Valid", "Partly valid"), strict=True)
         ),
     ]
     return Table(data, tuple(columns), "rw")
