@@ -39,11 +39,15 @@ _GREYS = ("0.0", "0.45", "0.7")
 _LINES = tuple(zip(_GREYS, ("-", "--", ":"), strict=True))
 _HEIGHT_INCH = 2.3
 _BLOCKS = "Blocks, share of the drive"
-_DETAILS = ("depth", "blocks", "blocks_over_time")
+_DETAILS = ("depth", "blocks", "blocks_before_discards", "blocks_over_time")
 _ZOMBIES: Sequence[tuple[str, str]] = (
     ("zombies-large", "Large sequential writes"),
     ("zombies-small", "Small random writes"),
 )
+# The states of the flash blocks that figure and table show, with their names in `load_replays`
+_STATES = {"before deletion": "blocks_before_discards", "at the end": "blocks"}
+# The interval between two snapshots of the simulator WiscSim (config_helper/rule_parameter.py, GroupingParaIter)
+_WISCSIM_SNAPSHOT_NS = 100_000_000
 # Snapshots per row
 _COLUMNS = 4
 # The animation: frames per second, how often the last frame is repeated, and its resolution
@@ -106,11 +110,12 @@ def load_replays(measurements: Path) -> pd.DataFrame:
         measurements: The Parquet file of the study's measurements.
 
     Returns:
-        A row per replay, with the columns of the measurements and three more. Each value of these is a dictionary or
+        A row per replay, with the columns of the measurements and four more. Each value of these is a dictionary or
         list, or None if a replay does not have it:
 
         - depth: how often the queue reached each depth, and the depth over time
         - blocks: the numbers of flash blocks by their number of valid pages, at the end
+        - blocks_before_discards: such numbers before the first discard (request that reports deleted data)
         - blocks_over_time: a list of such numbers at several times (snapshots)
     """
     return replay_details(measurements, *_DETAILS)
@@ -176,46 +181,55 @@ def box_figure(replays: pd.DataFrame) -> Figure:
 
 @report_style()
 def zombie_figure(replays: pd.DataFrame) -> Figure:
-    """Return figures 4 and 5 of Kapoor's paper as two panels: zombie curves.
+    """Return figures 4 and 5 of Kapoor's paper as four panels: zombie curves.
 
-    A zombie curve shows the shares of valid pages of the flash blocks in descending order, at the end of a replay. One
-    panel is for large sequential writes, the other for small random writes. Each has a curve per number of threads.
+    A zombie curve shows the shares of valid pages of the flash blocks in descending order. There is a row of panels for
+    large sequential writes, and one for small random writes. The panels of a row show the blocks before the discards of
+    deleted files, and at the end of the replay. Each panel has a curve per number of threads.
 
     Args:
         replays: The replays, as `load_replays` returns them.
     """
-    figure, panels = figure_with_panels(2, 2, _HEIGHT_INCH)
-    for axes, (experiment, title) in zip(panels, _ZOMBIES, strict=True):
-        _draw_zombies(axes, replays_of(replays, experiment))
-        axes.set(title=title, xlabel=_BLOCKS, ylabel="Valid ratio", ylim=(0, 1.05))
-        axes.set_xlim(left=0)
-        axes.legend()
+    figure = Figure(figsize=(WIDTH_INCH, 2 * 1.9), layout="constrained")
+    panels = figure.subplots(len(_ZOMBIES), 2, sharex="row", sharey=True)
+    for row, (experiment, title) in zip(panels, _ZOMBIES, strict=True):
+        for axes, (state, key) in zip(row, _STATES.items(), strict=True):
+            _draw_zombies(axes, [(replay, replay[key]) for replay in replays_of(replays, experiment)])
+            axes.set(title=f"{title}, {state}", ylim=(0, 1.05))
+            axes.set_xlim(left=0)
+        row[0].set_ylabel("Valid ratio")
+        row[0].legend()
+    figure.supxlabel(_BLOCKS, fontsize="medium")
     return figure
 
 
-def _draw_zombies(axes: Axes, replays: Sequence[Mapping[str, Any]], time: int | None = None) -> None:
+def _draw_zombies(axes: Axes, replays: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> None:
     """Draw the zombie curve of each replay, labelled with the number of threads.
 
     Args:
         axes: Where to draw.
-        replays: The replays, as `replays_of` returns them.
-        time: Number of a snapshot of the flash blocks, counted from 0; None for the end of the replay.
+        replays: Each replay, as `replays_of` returns it, with the numbers of flash blocks by their number of valid
+            pages. A replay without such numbers has an empty curve.
     """
-    for replay, (colour, dashes) in zip(replays, itertools.cycle(_LINES), strict=False):
-        curve = _zombie_curve(replay, time)
+    for (replay, blocks), (colour, dashes) in zip(replays, itertools.cycle(_LINES), strict=False):
+        curve = _zombie_curve(replay, blocks)
         threads = f"{replay['numjobs']} thread{'s' if replay['numjobs'] > 1 else ''}"
         axes.step(curve["space"], curve["valid_ratio"], where="pre", color=colour, linestyle=dashes, label=threads)
 
 
-def _zombie_curve(replay: Mapping[str, Any], time: int | None) -> pd.DataFrame:
-    """Return the zombie curve of a replay, as `replays.zombie_curve` returns it.
+def _zombie_curve(replay: Mapping[str, Any], blocks: Mapping[str, Any] | None) -> pd.DataFrame:
+    """Return a zombie curve of a replay, as `replays.zombie_curve` returns it.
 
     Args:
         replay: A replay, as `replays_of` returns it.
-        time: Number of a snapshot of the flash blocks, counted from 0; None for the end of the replay.
+        blocks: The numbers of flash blocks by their number of valid pages; None for no blocks.
     """
-    snapshot = {} if time is None else {"by_valid_pages": replay["blocks_over_time"][time]["by_valid_pages"]}
-    return zombie_curve({**replay["blocks"], **snapshot})
+    return zombie_curve({**replay["blocks"], "by_valid_pages": blocks["by_valid_pages"] if blocks else [0]})
+
+
+def _snapshots(replays: Iterable[Mapping[str, Any]], time: int) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Return each replay with the flash blocks of one of its snapshots, counted from 0."""
+    return [(replay, replay["blocks_over_time"][time]) for replay in replays]
 
 
 def snapshot_count(replays: pd.DataFrame) -> int:
@@ -252,7 +266,7 @@ def zombie_times_figure(replays: pd.DataFrame) -> Figure:
         for column in range(_COLUMNS):
             time = count * (column + 1) // _COLUMNS - 1
             axes = panels[row, column]
-            _draw_zombies(axes, replays_of(replays, experiment), time)
+            _draw_zombies(axes, _snapshots(replays_of(replays, experiment), time))
             axes.set(xlim=(0, space), yticks=(0, 0.5, 1), ylim=(0, 1.05))
             axes.xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10]))
             axes.set(title=f"{title if column == 0 else ''}\n{_time_text(time, count)}")
@@ -285,7 +299,7 @@ def zombie_animation(replays: pd.DataFrame) -> bytes:
         for axes, rows in panel_replays:
             for line in [*axes.lines]:
                 line.remove()
-            _draw_zombies(axes, rows, time)
+            _draw_zombies(axes, _snapshots(rows, time))
         figure.suptitle(_time_text(time, count), fontsize="medium")
 
     draw(count - 1)
@@ -318,10 +332,10 @@ def _largest_space(replays: pd.DataFrame, count: int) -> float:
         count: Number of snapshots.
     """
     spaces = [
-        _zombie_curve(row, time)["space"].max()
+        _zombie_curve(row, blocks)["space"].max()
         for name, _ in _ZOMBIES
         for row in replays_of(replays, name)
-        for time in range(count)
+        for blocks in row["blocks_over_time"][:count]
     ]
     return 1.03 * float(np.nanmax(spaces))
 
@@ -597,24 +611,70 @@ def zombie_table(study: Study) -> Table:
 
     There is a row for each workload and number of threads. The columns are:
 
-    - duration (s) and bandwidth (MB/s), measured and published
-    - the space occupied by flash blocks with valid pages, as a share of the drive
-    - the mean share of valid pages in these blocks
-    - the share of these blocks whose pages are only partly valid (zombies)
+    - duration (s) and bandwidth (MiB/s), measured and published
+    - before the discards of deleted files, and at the end: the space occupied by flash blocks with valid pages, as a
+      share of the drive; the mean share of valid pages in these blocks; and the share of these blocks whose pages are
+      only partly valid (zombies)
     """
-    quantities = ["workload duration", "bandwidth", "occupied space", "valid ratio", "share of zombies"]
+    blocks = ["occupied space", "valid ratio", "share of zombies"]
+    before = [f"{name} before discards" for name in blocks]
     names = [name for name in study.experiments if name.startswith("zombies")]
-    data = _comparisons(study, names, "numjobs", quantities)
+    data = _comparisons(study, names, "numjobs", ["workload duration", "bandwidth", *before, *blocks])
+    # the source's MB are 2^20 bytes, because WiscSim divides by 2^20
+    for name in ("bandwidth_mb_per_s_mean", "published_bandwidth_mb_per_s"):
+        data[name.replace("_mb_", "_mib_")] = data[name] * 1e6 / 2**20
+    two = fixed_decimals(2)
     columns = [
         _WORKLOAD,
         Column(("numjobs",), "Threads"),
         *_here_and_published("duration_s", "s", "Duration"),
-        *_here_and_published("bandwidth_mb_per_s", "MB/s", "Bandwidth"),
-        Column(("occupied_mean",), "Occupied", fixed_decimals(2), spanner="Blocks"),
-        Column(("mean_valid_ratio_mean",), "Valid ratio", fixed_decimals(2), spanner="Blocks"),
-        Column(("zombies_mean",), "Partly valid", fixed_decimals(2), spanner="Blocks"),
+        Column(("bandwidth_mib_per_s_mean",), "Here", two, "MiB/s", "Bandwidth"),
+        Column(("published_bandwidth_mib_per_s",), "Published", two, "MiB/s", "Bandwidth"),
+        *(
+            Column((f"{quantities.get_quantity(name).column}_mean",), label, two, spanner=f"Blocks {state}")
+            for state, of in zip(_STATES, (before, blocks), strict=True)
+            for name, label in zip(of, ("Occupied", "Valid", "Partly valid"), strict=True)
+        ),
     ]
     return Table(data, tuple(columns), "rw")
+
+
+def deletion_text(replays: pd.DataFrame) -> str:
+    """Return a paragraph that says when the discards of deleted files reach the drive.
+
+    It gives the time of the first discard, and the last time at which the simulator WiscSim would keep a snapshot of
+    the flash blocks.
+
+    Args:
+        replays: The replays, as `load_replays` returns them. Large sequential writes and small random writes count.
+    """
+    rows = [(name, row) for name, _ in _ZOMBIES for row in replays_of(replays, name) if row["blocks_before_discards"]]
+    if not rows:
+        return ""
+    # from the first discard to the end of the replay, and from the last multiple of the interval to that end
+    discards_ms, snapshots_ms = [], []
+    for _, row in rows:
+        duration_ns = round(row["replay_duration_s"] * 1e9)
+        discards_ms.append((duration_ns - row["blocks_before_discards"]["at_ns"]) / 1e6)
+        snapshots_ms.append((row["depth"]["began_ns"] + duration_ns) % _WISCSIM_SNAPSHOT_NS / 1e6)
+    earlier = sum(snapshot > discard for snapshot, discard in zip(snapshots_ms, discards_ms, strict=True))
+    large = [row for name, row in rows if name == _ZOMBIES[0][0]]
+    times = "; ".join(
+        f"{row['blocks_before_discards']['at_ns'] / 1e9:.3f} of {row['replay_duration_s']:.3f} s with {row['numjobs']}"
+        for row in large
+    )
+    return (
+        f"The first discard of deleted files reaches the drive {_range_text(discards_ms, 1)} ms before the end of each"
+        f" replay: of large sequential writes after {times} threads. WiscSim keeps a snapshot every"
+        f" {_WISCSIM_SNAPSHOT_NS / 1e9:g} s of its own time, none at the end, and the last one is drawn. Here the last"
+        f" multiple of this interval is {_range_text(snapshots_ms, 0)} ms before the end. A snapshot at that time comes"
+        f" before any file is deleted in {earlier} of {len(rows)} replays, and lacks what is written after it."
+    )
+
+
+def _range_text(values: Sequence[float], digits: int) -> str:
+    """Return the smallest and the largest value, such as ``0.8 to 1.0``; one number if they are equal as printed."""
+    return " to ".join(dict.fromkeys(f"{value:.{digits}f}" for value in (min(values), max(values))))
 
 
 def compare_schedulers(study: Study) -> pd.DataFrame:

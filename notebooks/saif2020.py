@@ -10,7 +10,7 @@ import pandas as pd
 
 from iopatterns.analysis import quantities, report_tables
 from iopatterns.analysis.statistics import random_to_sequential_ratios, ratio_verdict
-from iopatterns.analysis.tables import block_label
+from iopatterns.analysis.tables import NO_VALUE, block_label, interval_decimals
 from iopatterns.base.units import format_size
 from iopatterns.study import Study, block_labels
 
@@ -127,9 +127,10 @@ def findings(study: Study, ratios: pd.DataFrame) -> str:
     """
     lines = []
     for row in ratios.sort_values(["drive", "operation", "bs_bytes"], kind="stable").to_dict("records"):
+        interval = interval_decimals(2)(row["low"], row["high"])
         lines.append(
             f"- {row['drive']}, {row['operation']}, {block_label(row['bs_bytes'])}: random access has"
-            f" {row['ratio']:.2f} of the sequential bandwidth (interval {row['low']:.2f} to {row['high']:.2f}):"
+            f" {row['ratio']:.2f} of the sequential bandwidth{'' if interval == NO_VALUE else f' ({interval})'}:"
             f" {ratio_verdict(row['low'], row['high'])}"
         )
     for step in study.left_out():

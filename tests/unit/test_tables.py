@@ -202,9 +202,9 @@ def test_block_sizes_are_printed_in_binary_units(size: int, label: str) -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "text"),
-    [(1.0, 2.25, "1.0–2.2"), (43.21, 43.24, "43.2"), (-0.04, 0.04, "0.0"), (math.nan,) * 2 + ("–",)],
+    [(1.0, 2.25, "1.0–2.2"), (43.21, 43.24, "–"), (-0.04, 0.04, "–"), (math.nan,) * 2 + ("–",)],
 )
-def test_an_interval_with_equal_ends_is_printed_as_one_number(low: float, high: float, text: str) -> None:
+def test_an_interval_without_width_as_printed_is_a_dash(low: float, high: float, text: str) -> None:
     assert interval_decimals(1)(low, high) == text
 
 

@@ -123,6 +123,12 @@ _REPLAY_QUANTITIES = {
     "valid space": Quantity("area", "Valid data, of the drive", ""),
     "valid ratio": Quantity("mean_valid_ratio", "Mean valid ratio", ""),
     "share of zombies": Quantity("zombies", "Share of partly valid blocks", ""),
+    # the same before the first discard of the phase
+    "occupied space before discards": Quantity("occupied_before_discards", "Blocks with valid data, of the drive", ""),
+    "valid space before discards": Quantity("area_before_discards", "Valid data, of the drive", ""),
+    "valid ratio before discards": Quantity("mean_valid_ratio_before_discards", "Mean valid ratio", ""),
+    "share of zombies before discards": Quantity("zombies_before_discards", "Share of partly valid blocks", ""),
+    "time of the first discard": Quantity("first_discard_s", "First discard", "s"),
     "longest run": Quantity("longest_run_s", "Longest run", "s"),
     "mean run": Quantity("mean_run_s", "Mean of the runs", "s"),
     "spread of runs": Quantity("spread_of_runs", "Longest less shortest run, over the mean", ""),

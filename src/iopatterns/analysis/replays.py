@@ -15,7 +15,7 @@ import pandas as pd
 REPLAY_PREFIX = "replay_"
 # A column of JSON text: the details from which figures are drawn
 DETAILS_COLUMN = f"{REPLAY_PREFIX}shown"
-_DETAILS = ("depth", "blocks", "blocks_over_time", "runs_ns", "latency", "recordings")
+_DETAILS = ("depth", "blocks", "blocks_before_discards", "blocks_over_time", "runs_ns", "latency", "recordings")
 _MAP_USERS = ("read", "write", "discard")
 _KIB = 1024
 _MIB = 1024 * _KIB
@@ -89,6 +89,7 @@ def replay_details(measurements: Path, *names: str) -> pd.DataFrame:
 
             - ``depth``: how often the queue reached each depth, and the depth over time
             - ``blocks``: numbers of flash blocks by their valid pages
+            - ``blocks_before_discards``: the same numbers before the first discard
             - ``blocks_over_time``: the same numbers at several times
             - ``runs_ns``: durations of the runs
             - ``latency``: the largest latency over time, the median, and latency peaks
@@ -142,6 +143,11 @@ def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
         - mean_valid_ratio: mean share of valid pages in a block
         - zombies: share of blocks whose pages are only partly valid
 
+        The first discard (request by which a file system reports deleted data) of the phase:
+
+        - first_discard_s: time from the begin of the phase to this request
+        - occupied_before_discards and so on: the four numbers of the blocks when the request reaches the drive
+
         If the replay consists of several runs:
 
         - longest_run_s and mean_run_s
@@ -178,6 +184,7 @@ def replay_results(content: Mapping[str, Any]) -> dict[str, float]:
         # a drive with its complete map in memory has no look-ups and no misses
         "miss_ratio": misses / lookups if lookups else 0.0,
         **_block_results(content["blocks"]),
+        **_results_before_discards(content),
         **(_run_results(content["runs_ns"]) if "runs_ns" in content else {}),
         **(_latency_results(content) if "latency" in content else {}),
     }
@@ -240,6 +247,13 @@ def _block_results(blocks: Mapping[str, Any]) -> dict[str, float]:
         "mean_valid_ratio": float(curve["valid_ratio"].mean()),
         "zombies": float((curve["valid_ratio"] < 1).mean()),
     }
+
+
+def _results_before_discards(content: Mapping[str, Any]) -> dict[str, float]:
+    before = content.get("blocks_before_discards", {"at_ns": np.nan, "by_valid_pages": [0]})
+    results = _block_results({**content["blocks"], "by_valid_pages": before["by_valid_pages"]})
+    named = {f"{name}_before_discards": value for name, value in results.items()}
+    return {"first_discard_s": before["at_ns"] / 1e9, **named}
 
 
 def zombie_curve(blocks: Mapping[str, Any]) -> pd.DataFrame:

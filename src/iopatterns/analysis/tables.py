@@ -138,20 +138,25 @@ def signed_percent(value: float) -> str:
 def interval_format(formatter: Callable[[float], str]) -> Callable[[float, float], str]:
     """Return a function that formats an interval as ``low–high``.
 
-    The function takes both ends. If both ends are equal as printed, they are printed once. If both ends are NaN, the
-    text is a single dash.
+    The function takes both ends. If both ends are equal as printed, or NaN, the text is a single dash: an interval
+    without width would look as if the mean were known exactly.
 
     Args:
         formatter: A function that formats one end.
     """
-    return lambda low, high: "–".join(dict.fromkeys((formatter(low), formatter(high))))
+
+    def interval_text(low: float, high: float) -> str:
+        ends = (formatter(low), formatter(high))
+        return NO_VALUE if ends[0] == ends[1] else "–".join(ends)
+
+    return interval_text
 
 
 def interval_decimals(digits: int) -> Callable[[float, float], str]:
     """Return a function that formats intervals as ``low–high`` with fixed decimals.
 
-    The function takes both ends. If both ends are equal as printed, they are printed once. If both ends are NaN, the
-    text is a single dash.
+    The function takes both ends. If both ends are equal as printed, or NaN, the text is a single dash: an interval
+    without width would look as if the mean were known exactly.
 
     Args:
         digits: The number of decimals of both ends.

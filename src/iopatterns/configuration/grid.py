@@ -383,8 +383,8 @@ def _replay(
         ) from None
     if others:
         found["compare"] = others
-    number: Literal["depth", "blocks_over_time", "blocks_every_ms"]
-    for number in ("depth", "blocks_over_time", "blocks_every_ms"):
+    number: Literal["depth", "blocks_over_time"]
+    for number in ("depth", "blocks_over_time"):
         if number in body:
             found[number] = body[number]
     flag: Literal["arrival_times", "latencies"]

@@ -60,9 +60,9 @@ def replay_phase(model: Model, root: Path, replay: Replay) -> tuple[dict[str, An
         - ``duration_ns``: from the first submission to the last end; for several runs, the sum of their durations
         - ``depth``: how often the drive's queue reached each depth, and the extremes of the depth over time
         - ``counters``: the counters of the phase only
-        - ``blocks``: how many flash blocks have 0, 1, … valid pages at the end of the phase. With the option
-          ``blocks_every_ms``, the pages are counted at the last multiple of this interval after the start of the drive
-          instead
+        - ``blocks``: how many flash blocks have 0, 1, … valid pages at the end of the phase
+        - ``blocks_before_discards``: the same counts when the first discard of the phase is submitted; only if the
+          phase has discards
         - ``blocks_over_time``: the same counts at equally spaced times; only with the option ``blocks_over_time``
         - ``runs_ns``: the duration of each run; only if the name of the phase ends with ``*``
         - ``latency``: the largest latency over time, the median, and the peaks; only with the option ``latencies``
@@ -80,8 +80,14 @@ def replay_phase(model: Model, root: Path, replay: Replay) -> tuple[dict[str, An
     end_ns = span(requests)[1] + (0 if "depth" in replay else phase.idle_ns)
     times = replay.get("blocks_over_time", 0)
     interval_ns = (end_ns - began_ns) // (times * _SNAPSHOTS_PER_TIME) if times else end_ns // _SNAPSHOTS
-    series = submitted.record_state(end_ns, max(1, interval_ns))
     in_runs = np.concatenate(phase.runs)
+    discard_ns = None
+    if model.kind != "hard_disk":
+        discard_ns = _first_discard(phase.requests.iloc[in_runs].assign(arrival_ns=requests["issue_ns"]))
+    if discard_ns:
+        # snapshots are at multiples of the interval: one is at the first discard, less the remainder of the division
+        interval_ns = discard_ns // -(-discard_ns // max(1, interval_ns))
+    series = submitted.record_state(end_ns, max(1, interval_ns))
     content = {
         "replay": {**replay, "sha256": phase.sha256},
         "requests": _summarise_requests(phase.requests.iloc[in_runs], requests["latency_ns"]),
@@ -90,9 +96,8 @@ def replay_phase(model: Model, root: Path, replay: Replay) -> tuple[dict[str, An
         "counters": {name: number - counters_before.get(name, 0) for name, number in counters.items()},
         "blocks": _summarise_blocks(series, model),
     }
-    if "blocks_every_ms" in replay:
-        regular = submitted.record_state(end_ns, replay["blocks_every_ms"] * 1_000_000)
-        content["blocks"] = _summarise_blocks(regular[regular["time_ns"] <= ended_ns], model)
+    if discard_ns is not None:
+        content["blocks_before_discards"] = _blocks_before(series, model, began_ns, discard_ns)
     if times:
         content["blocks_over_time"] = _blocks_over_time(series, model, began_ns, ended_ns, times)
     if replay["phase"].endswith("*"):
@@ -333,6 +338,30 @@ def _count_by_valid_pages(ratios: pd.DataFrame, model: Model) -> list[int]:
     pages = int(model.number("flash.pages_per_block"))
     valid = np.rint(ratios["value"].to_numpy() * pages).astype(np.int64)
     return [int(count) for count in np.bincount(valid, minlength=pages + 1)]
+
+
+def _first_discard(requests: pd.DataFrame) -> int | None:
+    """Return the submission time of the first discard of some requests, in ns; None without discards."""
+    times_ns = requests.loc[requests["operation"] == traces.OPERATIONS["discard"], "arrival_ns"]
+    return int(times_ns.min()) if len(times_ns) else None
+
+
+def _blocks_before(series: pd.DataFrame, model: Model, began_ns: int, submitted_ns: int) -> dict[str, Any]:
+    """Return the valid pages of the flash blocks when a request reaches the drive.
+
+    Args:
+        series: The recorded series of the drive, with a snapshot at `submitted_ns`.
+        model: The model of the drive.
+        began_ns: The begin of the phase.
+        submitted_ns: The submission time of the request.
+
+    Returns:
+        A dictionary with the keys ``at_ns`` (time since the begin of the phase) and ``by_valid_pages`` (number of
+        blocks, by number of valid pages).
+    """
+    ratios = series[(series["series"] == "valid_ratio") & (series["time_ns"] <= submitted_ns)]
+    last = ratios[ratios["time_ns"] == ratios["time_ns"].max()]
+    return {"at_ns": submitted_ns - began_ns, "by_valid_pages": _count_by_valid_pages(last, model)}
 
 
 def _blocks_over_time(

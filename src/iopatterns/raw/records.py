@@ -154,8 +154,6 @@ class Replay(TypedDict):
             drive.
         latencies: Whether to store latencies over time.
         blocks_over_time: Number of equally spaced times at which to count the valid pages of all flash blocks.
-        blocks_every_ms: Interval, in milliseconds, at which to count the valid pages of all flash blocks. The last of
-            these counts replaces the count at the end of the phase.
     """
 
     trace: str
@@ -167,7 +165,6 @@ class Replay(TypedDict):
     compare: NotRequired[Sequence[TraceFile]]
     latencies: NotRequired[bool]
     blocks_over_time: NotRequired[int]
-    blocks_every_ms: NotRequired[int]
 
 
 class Specification(TypedDict):

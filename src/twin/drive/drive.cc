@@ -44,6 +44,8 @@ Nanoseconds Drive::submit_cost_ns(const Request& request) const {
 }
 
 void Drive::submit(Nanoseconds now, const Request& request, std::uint64_t ticket) {
+  // a discard can change the state at once, without an event
+  if (now >= next_snapshot_) record_before(now);
   block_layer_.submit(now, request, ticket);
   if (recorder_ == nullptr || request.operation != Operation::kWrite) return;
   written_bytes_ += request.size_bytes;
@@ -77,10 +79,10 @@ void Drive::record_to(Recorder& recorder, Nanoseconds interval_ns, std::uint64_t
   block_layer_.record_to(recorder);
 }
 
-// Records the last snapshot that is due before the event at `next`. Earlier snapshots since the previous event would be
-// equal to it, because only events change the state.
+// Records the last snapshot that is due before the event or request at `next`. Earlier snapshots since the previous one
+// would be equal to it, because only events and requests change the state.
 void Drive::record_before(Nanoseconds next) {
-  const Nanoseconds due = next_snapshot_ == 0 ? next : next - (next - next_snapshot_) % interval_ns_;
+  const Nanoseconds due = next - next % interval_ns_;
   record_state(due);
   next_snapshot_ = due + interval_ns_;
 }

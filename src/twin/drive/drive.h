@@ -56,8 +56,9 @@ class Drive final : private CompletionSink {
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
-  // Records from now on the queue depth at each change, and counters, erase counts and valid ratios every `interval_ns`
-  // of simulated time and every `interval_bytes` written (0: never). The recorder must outlive the drive.
+  // Records from now on the queue depth at each change, and counters, erase counts and valid ratios at each
+  // multiple of `interval_ns` of simulated time and every `interval_bytes` written (0: never). The recorder must
+  // outlive the drive.
   void record_to(Recorder& recorder, Nanoseconds interval_ns, std::uint64_t interval_bytes);
 
  private:

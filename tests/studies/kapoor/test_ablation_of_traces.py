@@ -178,8 +178,7 @@ def test_a_trace_is_replaced_only_in_the_cells_that_replay_it(project: Project) 
     )
     other = "data/traces/kapoor/on-simulated-small-10.parquet"
     compared = [{"trace": other, "sha256": files.sha256(project.root / other)}]
-    replayed = {"trace": RECORDED, "phase": "run", "depth": 1, "compare": compared, "blocks_over_time": 24,
-                "blocks_every_ms": 100}  # fmt: skip
+    replayed = {"trace": RECORDED, "phase": "run", "depth": 1, "compare": compared, "blocks_over_time": 24}
     assert before[10].specification["replay"] == {**replayed, "sha256": files.sha256(project.root / RECORDED)}
     replaced = {**replayed, "trace": WITHOUT, "sha256": files.sha256(project.root / WITHOUT)}
     assert after[10].specification == {**before[10].specification, "replay": replaced}

@@ -19,7 +19,6 @@ def project(tmp_path: Path) -> Project:
 @pytest.mark.parametrize(
     ("experiment", "key", "value", "valid"),
     [
-        *(("zombies-large", "blocks_every_ms", value, "from 1 to 60000") for value in (0, 60001, "100 ms")),
         *(("zombies-large", "blocks_over_time", value, "from 2 to 100") for value in (1, 101, "often")),
         *(("locality", "depth", value, "from 1 to 1024") for value in (0, 1025, "deep", 1.5)),
     ],

@@ -30,7 +30,7 @@ from iopatterns.twin import traces
 from iopatterns.twin.traces import parquet
 from iopatterns.workflow import capture
 
-READ, WRITE = traces.OPERATIONS["read"], traces.OPERATIONS["write"]
+READ, WRITE, DISCARD = (traces.OPERATIONS[name] for name in ("read", "write", "discard"))
 FOLDER = ROOT / "data/published/kapoor"
 WORKLOADS = ROOT / "data/workloads/kapoor"
 KAPOOR = Recorded("kapoor")
@@ -350,19 +350,43 @@ def test_a_closed_loop_keeps_the_requested_depth(tmp_path: Path, depth: int) -> 
     assert content["blocks_over_time"][-1]["at_ns"] == content["duration_ns"]
 
 
-def test_periodic_snapshots_end_before_the_end_of_the_replay(tmp_path: Path) -> None:
+def valid_bytes(blocks: dict[str, Any]) -> int:
+    return int(np.dot(blocks["by_valid_pages"], np.arange(65))) * 2048
+
+
+# without and with a host that takes time until a request reaches the drive, and without the times of the trace
+@pytest.mark.parametrize("host", [(), ("host.submit_time=50 us",)])
+@pytest.mark.parametrize("depth", [{}, {"depth": 1}])
+@pytest.mark.parametrize("over_time", [{}, {"blocks_over_time": 7}])
+def test_blocks_are_counted_before_the_first_discard_of_a_phase_and_at_its_end(
+    tmp_path: Path, host: tuple[str, ...], depth: dict[str, int], over_time: dict[str, int]
+) -> None:
     path = tmp_path / "trace.parquet"
-    asked = recorded(path, [WRITE] * 12, [number * 2**17 for number in range(12)], 2**17, 4)  # one a millisecond
-    model = twin.load_model("wiscsim").overridden(list(SMALL))
-    valid = []
-    for every_ms in (1, 4, 8, 100):
-        content, _ = replaying.replay_phase(model, path.parent, {**asked, "blocks_every_ms": every_ms})  # type: ignore[typeddict-item]
-        assert content["replay"]["blocks_every_ms"] == every_ms
-        valid.append(np.dot(content["blocks"]["by_valid_pages"], np.arange(65)) / 64)
-    # a write takes 0.8 ms: at a snapshot all earlier writes are complete, and the write that begins then is not
-    assert valid == [11, 8, 8, 0]
-    end, _ = replaying.replay_phase(model, path.parent, asked)  # type: ignore[arg-type]
-    assert np.dot(end["blocks"]["by_valid_pages"], np.arange(65)) / 64 == 12
+    # the first discard is not in the phase
+    operations = [WRITE, DISCARD, *[WRITE] * 11, *[DISCARD] * 5, *[WRITE] * 3]
+    offsets = [number * 2**17 for number in (20, 20, *range(11), *range(5), 30, 31, 32)]
+    asked = recorded(path, operations, offsets, 2**17, 4) | depth | over_time
+    model = twin.load_model("wiscsim").overridden([*SMALL, *host])
+    content, _ = replaying.replay_phase(model, path.parent, asked)  # type: ignore[arg-type]
+    before = content["blocks_before_discards"]
+    assert valid_bytes(before) == 11 * 2**17
+    assert valid_bytes(content["blocks"]) == (11 - 5 + 3) * 2**17
+    if not depth:
+        assert before["at_ns"] == 9 * 10**6
+    found = replays.replay_results(json.loads(json.dumps(content)))
+    assert found["area_before_discards"] == 11 / 1024
+    assert found["area"] == 9 / 1024
+    assert found["first_discard_s"] == before["at_ns"] / 1e9
+
+
+@pytest.mark.parametrize("drive", ["wiscsim", "hard-disk"])
+def test_a_replay_without_discards_or_flash_has_no_state_before_discards(tmp_path: Path, drive: str) -> None:
+    path = tmp_path / "trace.parquet"
+    operations = [WRITE] * 4 if drive == "wiscsim" else [WRITE, WRITE, DISCARD, WRITE]
+    asked = recorded(path, operations, [number * 2**17 for number in range(4)], 2**17, 0)
+    content, _ = replaying.replay_phase(twin.load_model(drive), path.parent, asked)  # type: ignore[arg-type]
+    assert "blocks_before_discards" not in content
+    assert np.isnan(replays.replay_results(content)["zombies_before_discards"])
 
 
 def test_a_closed_loop_ignores_pauses_of_the_trace(tmp_path: Path) -> None:
@@ -396,8 +420,63 @@ def zombies(times: int) -> pd.DataFrame:
     for experiment, threads in itertools.product(("zombies-large", "zombies-small"), (1, 10, 20)):
         over_time = [{"at_ns": time, "by_valid_pages": [0, threads, 90 - time]} for time in range(times)]
         blocks = {"block_bytes": 2**17, "capacity_bytes": 2**24, "by_valid_pages": over_time[-1]["by_valid_pages"]}
-        rows.append({"experiments": experiment, "numjobs": threads, "blocks": blocks, "blocks_over_time": over_time})
+        # the phase lasts 0.95 s from 0.2 s on; its discards come in its last 20 ms
+        rows.append(
+            {
+                "experiments": experiment,
+                "numjobs": threads,
+                "depth": {"began_ns": 200_000_000},
+                "replay_duration_s": 0.95,
+                "blocks": blocks,
+                "blocks_before_discards": {"at_ns": 930_000_000, "by_valid_pages": [0, threads, 95]},
+                "blocks_over_time": over_time,
+            }
+        )
     return pd.DataFrame(rows)
+
+
+def test_the_blocks_before_deletion_are_drawn_beside_those_at_the_end() -> None:
+    figure = kapoor.zombie_figure(zombies(4))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        f"{workload}, {state}"
+        for workload in ("Large sequential writes", "Small random writes")
+        for state in ("before deletion", "at the end")
+    ]
+    before, end = (np.asarray(axes.lines[0].get_xdata()) for axes in figure.axes[:2])
+    assert (before.size, end.size) == (96, 88)
+
+
+def test_the_text_compares_the_discards_with_the_last_snapshot_of_wiscsim() -> None:
+    rows = zombies(4)
+    text = kapoor.deletion_text(rows)
+    assert "20.0 ms before the end" in text
+    assert "0.930 of 0.950 s with 1; 0.930 of 0.950 s with 10; 0.930 of 0.950 s with 20 threads" in text
+    assert "50 ms before the end" in text  # 1.1 s of 1.15 s
+    assert "in 6 of 6 replays" in text
+    late = rows.assign(blocks_before_discards=pd.Series([{"at_ns": 890_000_000, "by_valid_pages": [0]}] * 6))
+    assert "in 0 of 6 replays" in kapoor.deletion_text(late)
+    assert kapoor.deletion_text(rows.assign(blocks_before_discards=None)) == ""
+
+
+def test_the_bandwidths_of_tables_2_and_3_are_printed_as_in_the_source() -> None:
+    table = kapoor.zombie_table(KAPOOR.study())
+    values = published.load_values(FOLDER)
+    values = values[values["quantity"].eq("bandwidth") & values["experiment"].str.startswith("zombies")]
+    (column,) = (each for each in table.columns if each.names == ("published_bandwidth_mib_per_s",))
+    assert [column.formatter(value) for value in table.data[column.names[0]]] == list(values["printed"])
+    assert set(values["unit"]) == {f"{column.unit}"}
+    assert column.unit == "MiB/s"
+
+
+def test_each_published_bandwidth_is_whole_megabytes_over_its_duration() -> None:
+    values = published.load_values(FOLDER).set_index("id")["value"]
+    written = {}
+    for name in (each for each in values.index if re.fullmatch("table[23]-.*-bandwidth", each)):
+        duration_s = values[name.replace("bandwidth", "duration")]
+        written[name] = round(values[name] * duration_s)
+        # WiscSim prints all digits, of which the source keeps two decimals
+        assert int(100 * written[name] / duration_s) / 100 == values[name]
+    assert list(written.values()) == [107, 145, 163, 108, 346, 440]
 
 
 def test_the_animation_has_a_frame_per_snapshot_and_is_deterministic() -> None:
