@@ -72,9 +72,9 @@ def completion_times(study: Study, kind: str, of: str) -> pd.DataFrame:
 
     Args:
         study: The study.
-        kind: Start of the names of the experiments: ``sequential`` (processes one after another), ``cold`` (the process
-            before them), ``parallel`` (several processes at once), ``barriers`` or ``no-journal`` (one after another,
-            on another file system), or another key of `ASSUMPTIONS`.
+        kind: Start of the names of the experiments: ``sequential`` (processes one after another), ``first`` (the
+            process before them), ``parallel`` (several processes at once), ``barriers`` or ``no-journal`` (one after
+            another, on another file system), or another key of `ASSUMPTIONS`.
         of: The column of the measurements with the times in seconds: ``longest_run_s``, ``mean_run_s`` or
             ``duration_s``.
 
@@ -324,18 +324,18 @@ def _drive_columns(found: pd.DataFrame, value: str, unit: str, spanner: str) -> 
     ]
 
 
-def sequential_table(found: pd.DataFrame, cold: pd.DataFrame) -> Table:
+def sequential_table(found: pd.DataFrame, first: pd.DataFrame) -> Table:
     """Return the table of completion times of processes one after another.
 
     These are the data of figure 3 of Park and Shen (2009). There are two rows per workload: the longest of the ten
-    processes, and the process that runs before them on a new file system. For each drive there is a column with the
+    processes, and the process that runs before them. For each drive there is a column with the
     time in seconds, and one with the time relative to the hard disk.
 
     Args:
         found: Times of the ten processes, as `completion_times` returns them for ``sequential``.
-        cold: Times of the process before them, as `completion_times` returns them for ``cold``.
+        first: Times of the process before them, as `completion_times` returns them for ``first``.
     """
-    both = pd.concat([found.assign(process="Longest of ten"), cold.assign(process="Cold start")])
+    both = pd.concat([found.assign(process="Longest of ten"), first.assign(process="First, left out")])
     data = _pivoted(both, ["workload", "process"], ["time_s", "over_disk"])
     order = data["workload"].map({name: place for place, name in enumerate(found["workload"].unique())})
     data = data.loc[order.sort_values(kind="stable").index].reset_index(drop=True)

@@ -26,8 +26,8 @@ PHASE_MARKS = "marks"
 _JOBS, _BEFORE_RUN, _AFTER_PROCESS, _FILES = "replay.fio", "before-run.sh", "after-process.sh", "files"
 # Parallel processes start within this time, which is a few revolutions of a disk, and differently in each run
 _START_WITHIN_MS = 20
-# Phase of the process that runs first to bring metadata of the file system into memory
-_COLD = "cold"
+# Phase of the process that runs before the others, so that all others find the same metadata in memory
+_FIRST = "first"
 
 _HEAD = """; Replays processes of a trace, each as a job
 [global]
@@ -111,8 +111,8 @@ class ProcessReplay:
     def one_by_one(cls, workload: str, processes: int, **options: Any) -> "ProcessReplay":
         """Return a replay with a run for each of the first processes of a workload.
 
-        The names of these runs are ``process-01``, ``process-02`` and so on. They follow the run ``cold`` of one more
-        process, which brings metadata of the new file system into memory.
+        The names of these runs are ``process-01``, ``process-02`` and so on. They follow the run ``first`` of one more
+        process, which finds other metadata of the file system in memory than the processes after it.
 
         Args:
             workload: The name of the workload, such as ``Sandia-cth``.
@@ -120,7 +120,7 @@ class ProcessReplay:
             **options: The attributes ``changes`` and ``part``.
         """
         runs = [ReplayRun(f"process-{number + 1:02}", (number,)) for number in range(processes)]
-        return cls(workload, [ReplayRun(_COLD, (processes,)), *runs], **options)
+        return cls(workload, [ReplayRun(_FIRST, (processes,)), *runs], **options)
 
     @classmethod
     def at_once(cls, workload: str, numbers: Sequence[int], runs: int, **options: Any) -> "ProcessReplay":
