@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,76 @@ def test_the_first_process_of_a_stand_in_becomes_a_log_for_a_bare_drive(workload
     assert sum(request.length_bytes for request in moved) >= asked["size_bytes"].sum()
 
 
+# ---- Tables
+
+
+def study_of(times: dict[str, dict[str, float]]) -> Any:
+    """Return a study with the longest runs (s) of replays, by experiment and drive."""
+    rows = {
+        experiment: pd.DataFrame(
+            {"drive": list(of), "longest_run_s": list(of.values()), "duration_s": list(of.values())}
+        ).assign(spread_of_runs=0.0)
+        for experiment, of in times.items()
+    }
+    return SimpleNamespace(experiments=list(times), rows=rows.__getitem__)
+
+
+TIMES = {
+    "sequential-sandia-cth": {"x25-m": 1.0, "caviar-se": 4.0},
+    "sequential-sandia-s3d": {"x25-m": 2.0, "caviar-se": 2.0},
+    "first-sandia-cth": {"x25-m": 2.0, "caviar-se": 5.0},
+    "first-sandia-s3d": {"x25-m": 3.0, "caviar-se": 6.0},
+    "random-sandia-cth": {"x25-m": 1.0, "caviar-se": 8.0},
+    "ordered-sandia-cth": {"x25-m": 1.0, "caviar-se": 1.0},
+    "uncached-sandia-cth": {"x25-m": 1.0, "caviar-se": 2.0},
+}
+
+
+def test_the_first_process_has_a_row_of_its_own_below_the_ten() -> None:
+    study = study_of(TIMES)
+    found = park2009.completion_times(study, "sequential", "longest_run_s")
+    table = park2009.sequential_table(found, park2009.completion_times(study, "first", "duration_s")).data
+    assert list(zip(table["workload"].str[:10], table["process"], table["x25-m_time_s"], strict=True)) == [
+        ("Sandia-cth", "Longest of ten", 1.0),
+        ("Sandia-cth", "First, left out", 2.0),
+        ("Sandia-s3d", "Longest of ten", 2.0),
+        ("Sandia-s3d", "First, left out", 3.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bound", "holds"),
+    [
+        ({"at_least": 0.1}, "everywhere"),
+        ({"at_least": 0.5}, "in a part"),
+        ({"at_most": 0.1}, "nowhere"),
+    ],
+)
+def test_a_check_over_the_range_of_assumptions(bound: dict[str, float], holds: str) -> None:
+    check = {"ratio": {}, "to": {"drive": "caviar-se"}, "of": "longest run", "experiment": "sequential-sandia-cth"}
+    claim = {"id": "gain", "says": "It takes as long", "check": {**check, "where": {"drive": ["x25-m"]}, **bound}}
+    elsewhere = {"id": "other", "says": "It is not varied", "check": {**check, "experiment": "sequential-sandia-s3d"}}
+    table = park2009.claims_over_assumptions(study_of(TIMES), [claim, elsewhere]).data
+    assert table[["claim", "drive", "lowest", "highest", "holds"]].to_numpy().tolist() == [
+        ["gain", "x25-m", 0.125, 1.0, holds]
+    ]
+
+
+def test_a_ratio_of_ratios_over_the_range_of_assumptions() -> None:
+    check = {
+        "ratio": {"drive": "x25-m"},
+        "to": {"drive": "caviar-se"},
+        "over_ratio": {"experiment": "sequential-sandia-cth", "drive": "x25-m"},
+        "over_to": {"experiment": "sequential-sandia-cth", "drive": "caviar-se"},
+        "of": "longest run",
+        "experiment": "sequential-sandia-s3d",
+        "at_least": 1,
+    }
+    table = park2009.claims_over_assumptions(study_of(TIMES), [{"id": "c", "says": "s", "check": check}]).data
+    # s3d takes as long on both drives; cth takes 1/8 to all of the disk's time on the SSD
+    assert table[["lowest", "highest", "holds"]].to_numpy().tolist() == [[1.0, 8.0, "everywhere"]]
+
+
 # ---- Recordings
 
 
@@ -184,7 +255,7 @@ def test_processes_start_at_different_times_that_differ_between_runs() -> None:
     assert starts[0] != starts[1]
     assert all(len(set(each)) > 4 for each in starts)
     assert max(map(max, starts)) < 20
-    assert [run.delay_ms(run.processes[0]) for run in ProcessReplay.one_by_one("Sandia-cth", 3).runs] == [0, 0, 0]
+    assert [run.delay_ms(run.processes[0]) for run in ProcessReplay.one_by_one("Sandia-cth", 3).runs] == [0] * 4
 
 
 def test_all_files_exist_with_their_full_size_before_the_first_run(tmp_path: Path) -> None:
