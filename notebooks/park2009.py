@@ -26,7 +26,7 @@ DISK = "caviar-se"
 # Kinds of experiments at the ends of the range of the stand-ins' assumptions
 ASSUMPTIONS = {
     "sequential": "as assumed",
-    "random": "no request sequential",
+    "scattered": "no request sequential",
     "ordered": "most sequential, reads first",
     "uncached": "reads what another process wrote",
 }
@@ -442,7 +442,7 @@ def claims_over_assumptions(study: Study, claims: Iterable[Mapping[str, Any]]) -
 
 def _times(found: pd.DataFrame) -> dict[tuple[str, str], float]:
     """Return the time in seconds by workload and drive, of a table of `completion_times`."""
-    return {(row.workload, row.drive): row.time_s for row in found.itertuples()}
+    return dict(zip(zip(found["workload"], found["drive"], strict=True), found["time_s"], strict=True))
 
 
 def _is_of_longest_process(check: Mapping[str, Any]) -> bool:

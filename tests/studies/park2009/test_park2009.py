@@ -103,7 +103,7 @@ def test_peaks_of_latency_are_recorded_with_their_positions(tmp_path: Path) -> N
 
 def test_background_cleaning_leaves_enough_blocks_for_a_burst_of_writes() -> None:
     # the drive ran out of erased blocks on this trace when background gains reduced the cleaning of later writes
-    model = twin.load_model("x25-m").overridden(["capacity.size=4 GiB"])
+    model = twin.load_model("x25-m").overridden(["capacity.size=16 GiB"])
     counters = twin.replay_trace(
         model, ROOT / capture.SHIPPED_TRACES / "park2009/parallel-sandia-cth-x25-m.parquet"
     ).counters
@@ -134,7 +134,7 @@ def test_each_trace_has_the_phases_of_the_study() -> None:
     ]
     runs = {"process-*": 10, "first": 1, "2-run-*": 3, "8-run-*": 3, "32-run-*": 3, "run": 1}
     for replay in asked:
-        at_an_end = re.match(r"random-s|ordered|uncached", Path(replay["trace"]).name)
+        at_an_end = re.match(r"scattered|ordered|uncached", Path(replay["trace"]).name)
         found = replaying.phase_bounds(ROOT / replay["trace"], replay["phase"])
         assert len(found) == (2 if at_an_end else runs[replay["phase"]])
     assert {Path(replay["trace"]).stem for replay in asked} == {
@@ -180,7 +180,7 @@ TIMES = {
     "sequential-sandia-s3d": {"x25-m": 2.0, "caviar-se": 2.0},
     "first-sandia-cth": {"x25-m": 2.0, "caviar-se": 5.0},
     "first-sandia-s3d": {"x25-m": 3.0, "caviar-se": 6.0},
-    "random-sandia-cth": {"x25-m": 1.0, "caviar-se": 8.0},
+    "scattered-sandia-cth": {"x25-m": 1.0, "caviar-se": 8.0},
     "ordered-sandia-cth": {"x25-m": 1.0, "caviar-se": 1.0},
     "uncached-sandia-cth": {"x25-m": 1.0, "caviar-se": 2.0},
 }
