@@ -19,6 +19,7 @@ from iopatterns.analysis import applications
 from iopatterns.analysis.plots import figure_with_panels, report_style
 from iopatterns.analysis.replays import replay_details
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed_decimals, three_digits
+from iopatterns.base.yaml_schema import read_yaml
 from iopatterns.calls import Trace, stand_ins
 from iopatterns.study import Study
 
@@ -33,6 +34,7 @@ ASSUMPTIONS = {
 # Keys of a check in claims.yaml that `claims_over_assumptions` understands; the first four select what is divided
 _SELECTIONS = ("ratio", "to", "over_ratio", "over_to")
 _CHECK_KEYS = {*_SELECTIONS, "of", "experiment", "where", "at_least", "at_most"}
+_NOT_MEASURED = "not measured"
 _FILLS = ("0.15", "0.55", "0.85", "0.95", "1.0")
 _HATCHES = ("", "", "", "//", "..")
 
@@ -384,18 +386,31 @@ def _over_assumptions(study: Study) -> pd.DataFrame:
     return found[found["workload"].isin(set(varied))].reset_index(drop=True)
 
 
+def source_claims(file: Path) -> list[dict[str, Any]]:
+    """Return the claims of a source, each as a dictionary.
+
+    Args:
+        file: The file, data/published/<study>/claims.yaml.
+
+    Raises:
+        ConfigError: The file cannot be read, or is not valid YAML.
+    """
+    claims: list[dict[str, Any]] = read_yaml(file.parent, file.name)["claims"]
+    return claims
+
+
 def claims_over_assumptions(study: Study, claims: Iterable[Mapping[str, Any]]) -> Table:
     """Return the table of claims at the ends of the range of the assumptions.
 
     Each assumption of a stand-in (synthetic trace) that decides claims has a range of plausible values. There is a row
     for each check and drive. The columns are the claim, what is checked, the drive, the smallest and the largest value
-    over the range, the bound, and whether the check holds everywhere, nowhere or in a part of the range. All workloads
-    of a check that have the same assumption are changed together.
+    over the range, the bound, and whether the check holds everywhere, nowhere or in a part of the range, or was not
+    measured because a drive is missing. All workloads of a check that have the same assumption are changed together.
 
     Args:
         study: The study.
-        claims: The claims of the source, as in claims.yaml. Only checks of the longest of the processes one after
-            another count.
+        claims: The claims of the source, as `source_claims` returns them. Only checks of the longest of the processes
+            one after another count.
 
     Raises:
         ValueError: The study lacks the experiments of a key of `ASSUMPTIONS`.
@@ -413,19 +428,20 @@ def claims_over_assumptions(study: Study, claims: Iterable[Mapping[str, Any]]) -
             drives = check.get("where", check["ratio"]).get("drive")
             for drive in drives if isinstance(drives, list) else [drives]:
                 values = [_checked(check, drive, times) for changed, times in ends if workloads & changed]
-                if not values or np.isnan(values).any():
+                if not values:
                     continue
                 low, high = check.get("at_least", -np.inf), check.get("at_most", np.inf)
                 held = [low <= value <= high for value in values]
+                holds = "everywhere" if all(held) else "in a part" if any(held) else "nowhere"
                 rows.append(
                     {
                         "claim": claim["id"],
                         "check": part["says"],
                         "drive": drive,
-                        "lowest": min(values),
-                        "highest": max(values),
+                        "lowest": np.min(values),
+                        "highest": np.max(values),
                         "bound": f"at least {low}" if "at_least" in check else f"at most {high}",
-                        "holds": "everywhere" if all(held) else "in a part" if any(held) else "nowhere",
+                        "holds": _NOT_MEASURED if np.isnan(values).any() else holds,
                     }
                 )
     columns = (
