@@ -23,7 +23,7 @@ from iopatterns.configuration import config, factors, grid, iologs
 from iopatterns.measuring import replays as replaying
 from iopatterns.twin import linux, traces
 from iopatterns.twin.traces import parquet
-from iopatterns.workflow import capture
+from iopatterns.workflow import capture, study_rules
 from iopatterns.workflow.process_replays import ProcessReplay
 
 READ, WRITE = traces.OPERATIONS["read"], traces.OPERATIONS["write"]
@@ -229,6 +229,12 @@ def test_a_ratio_of_ratios_over_the_range_of_assumptions() -> None:
     table = park2009.claims_over_assumptions(study_of(TIMES), [{"id": "c", "says": "s", "check": check}]).data
     # s3d takes as long on both drives; cth takes 1/8 to all of the disk's time on the SSD
     assert table[["lowest", "highest", "holds"]].to_numpy().tolist() == [[1.0, 8.0, "everywhere"]]
+
+
+def test_the_notebook_runs_again_when_the_claims_that_it_shows_change() -> None:
+    conf = config.load_config(ROOT)
+    assert study_rules.shown_claims_files(conf, "park2009") == ["data/published/park2009/claims.yaml"]
+    assert study_rules.shown_claims_files(conf, "kapoor") == []
 
 
 # ---- Recordings
