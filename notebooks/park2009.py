@@ -3,11 +3,11 @@
 The paper is "A Performance Evaluation of Scientific I/O Workloads on Flash-Based SSDs". The figures and tables show
 completion times relative to a hard disk, the spread of these times, and latencies over time.
 
-The traces of the paper are no longer available. The replayed workloads are synthetic stand-ins, and labelled as such.
-Traces that the reader adds are shown under their own names.
+The replayed workloads are synthetic stand-ins for the traces of the paper, and labelled as such. Traces that the reader
+adds are shown under their own names.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,22 @@ from iopatterns.analysis import applications
 from iopatterns.analysis.plots import figure_with_panels, report_style
 from iopatterns.analysis.replays import replay_details
 from iopatterns.analysis.tables import WORKLOAD_NAMES, Column, Table, fixed_decimals, three_digits
+from iopatterns.base.yaml_schema import read_yaml
 from iopatterns.calls import Trace, stand_ins
 from iopatterns.study import Study
 
 DISK = "caviar-se"
-# Times that differ by at most this share count as equal
-_EQUAL = 0.01
+# Kinds of experiments at the ends of the range of the stand-ins' assumptions
+ASSUMPTIONS = {
+    "sequential": "as assumed",
+    "scattered": "no request sequential",
+    "ordered": "most sequential, reads first",
+    "uncached": "reads what another process wrote",
+}
+# Keys of a check in claims.yaml that `claims_over_assumptions` understands; the first four select what is divided
+_SELECTIONS = ("ratio", "to", "over_ratio", "over_to")
+_CHECK_KEYS = {*_SELECTIONS, "of", "experiment", "where", "at_least", "at_most"}
+_NOT_MEASURED = "not measured"
 _FILLS = ("0.15", "0.55", "0.85", "0.95", "1.0")
 _HATCHES = ("", "", "", "//", "..")
 
@@ -64,9 +74,11 @@ def completion_times(study: Study, kind: str, of: str) -> pd.DataFrame:
 
     Args:
         study: The study.
-        kind: Start of the names of the experiments: ``sequential`` (processes one after another), ``parallel`` (several
-            processes at once), ``writeback`` or ``no-journal`` (one after another, with another journal mode or none).
-        of: The column of the measurements with the times in seconds, ``longest_run_s`` or ``mean_run_s``.
+        kind: Start of the names of the experiments: ``sequential`` (processes one after another), ``first`` (the
+            process before them), ``parallel`` (several processes at once), ``barriers`` or ``no-journal`` (one after
+            another, on another file system), or another key of `ASSUMPTIONS`.
+        of: The column of the measurements with the times in seconds: ``longest_run_s``, ``mean_run_s`` or
+            ``duration_s``.
 
     Returns:
         A row for each workload, drive and number of processes, in the order of the study. Columns:
@@ -258,21 +270,18 @@ def peaks_text(table: Table) -> str:
 
 
 def journals_text(table: Table) -> str:
-    """Return a paragraph about the cost of a file system journal.
-
-    The paragraph compares times with ``data=ordered``, with ``data=writeback`` and without a journal. Times that differ
-    by at most 1 % count as equal.
+    """Return a paragraph about the cost of barriers and of a file system journal.
 
     Args:
         table: The table that `journal_table` returns.
     """
     rows = table.data
-    equal = int((abs(rows["writeback"] / rows["ordered"] - 1) < _EQUAL).sum())
-    least, most = rows["ordered_over_none"].min(), rows["ordered_over_none"].max()
+    barriers, journal = (
+        f"{rows[name].min():.2f} to {rows[name].max():.2f}" for name in ("barriers_over_none", "journal_over_none")
+    )
     return (
-        f"With ordered data, a process takes {least:.2f} to {most:.2f} times as long as without a journal."
-        f" Writeback takes as long as ordered in {equal} of {len(rows)} cases, because each process ends by writing all"
-        " its data to the drive."
+        f"With a journal and no barriers, the longest process takes {journal} times as long as without a journal."
+        f" With barriers, it takes {barriers} times as long as without barriers."
     )
 
 
@@ -317,18 +326,168 @@ def _drive_columns(found: pd.DataFrame, value: str, unit: str, spanner: str) -> 
     ]
 
 
-def sequential_table(found: pd.DataFrame) -> Table:
+def sequential_table(found: pd.DataFrame, first: pd.DataFrame) -> Table:
     """Return the table of completion times of processes one after another.
 
-    These are the data of figure 3 of Park and Shen (2009). There is a row per workload. For each drive there is a
-    column with the time in seconds, and one with the time relative to the hard disk.
+    These are the data of figure 3 of Park and Shen (2009). There are two rows per workload: the longest of the ten
+    processes, and the process that runs before them. For each drive there is a column with the
+    time in seconds, and one with the time relative to the hard disk.
 
     Args:
-        found: Times of processes one after another, as `completion_times` returns them for ``sequential``.
+        found: Times of the ten processes, as `completion_times` returns them for ``sequential``.
+        first: Times of the process before them, as `completion_times` returns them for ``first``.
     """
-    data = _pivoted(found, ["workload"], ["time_s", "over_disk"])
-    columns = _drive_columns(found, "time_s", "s", "Longest of ten processes")
-    return Table(data, (Column(("workload",), "Workload", align_right=False), *columns), "workload")
+    both = pd.concat([found.assign(process="Longest of ten"), first.assign(process="First, left out")])
+    data = _pivoted(both, ["workload", "process"], ["time_s", "over_disk"])
+    order = data["workload"].map({name: place for place, name in enumerate(found["workload"].unique())})
+    data = data.loc[order.sort_values(kind="stable").index].reset_index(drop=True)
+    columns = (
+        Column(("workload",), "Workload", align_right=False, hide_repeats=True),
+        Column(("process",), "Process", align_right=False),
+        *_drive_columns(found, "time_s", "s", "Time"),
+    )
+    return Table(data, columns, "workload")
+
+
+def assumptions_table(study: Study) -> Table:
+    """Return the table of completion times at the ends of the range of the assumptions.
+
+    Each assumption of a stand-in (synthetic trace) that decides claims has a range of plausible values. There is a row
+    for each workload and end of the range. The columns are those of `sequential_table`.
+
+    Raises:
+        ValueError: The study lacks the experiments of a key of `ASSUMPTIONS`.
+    """
+    found = _over_assumptions(study)
+    data = _pivoted(found, ["workload", "assumption"], ["time_s", "over_disk"])
+    order = data["workload"].map({name: place for place, name in enumerate(found["workload"].unique())})
+    data = data.loc[order.sort_values(kind="stable").index].reset_index(drop=True)
+    columns = (
+        Column(("workload",), "Workload", align_right=False, hide_repeats=True),
+        Column(("assumption",), "Requests", align_right=False),
+        *_drive_columns(found, "time_s", "s", "Longest process"),
+    )
+    return Table(data, columns, "workload")
+
+
+def _over_assumptions(study: Study) -> pd.DataFrame:
+    """Return the times of all workloads that were recorded at several ends of a range.
+
+    Args:
+        study: The study.
+
+    Returns:
+        The columns of `completion_times`, and assumption: a value of `ASSUMPTIONS`.
+    """
+    found = pd.concat(
+        [completion_times(study, kind, "longest_run_s").assign(assumption=name) for kind, name in ASSUMPTIONS.items()]
+    )
+    varied = found.loc[found["assumption"] != ASSUMPTIONS["sequential"], "workload"]
+    return found[found["workload"].isin(set(varied))].reset_index(drop=True)
+
+
+def source_claims(file: Path) -> list[dict[str, Any]]:
+    """Return the claims of a source, each as a dictionary.
+
+    Args:
+        file: The file, data/published/<study>/claims.yaml.
+
+    Raises:
+        ConfigError: The file cannot be read, or is not valid YAML.
+    """
+    claims: list[dict[str, Any]] = read_yaml(file.parent, file.name)["claims"]
+    return claims
+
+
+def claims_over_assumptions(study: Study, claims: Iterable[Mapping[str, Any]]) -> Table:
+    """Return the table of claims at the ends of the range of the assumptions.
+
+    Each assumption of a stand-in (synthetic trace) that decides claims has a range of plausible values. There is a row
+    for each check and drive. The columns are the claim, what is checked, the drive, the smallest and the largest value
+    over the range, the bound, and whether the check holds everywhere, nowhere or in a part of the range, or was not
+    measured because a drive is missing. All workloads of a check that have the same assumption are changed together.
+
+    Args:
+        study: The study.
+        claims: The claims of the source, as `source_claims` returns them. Only checks of the longest of the processes
+            one after another count.
+
+    Raises:
+        ValueError: The study lacks the experiments of a key of `ASSUMPTIONS`.
+    """
+    base = _times(completion_times(study, "sequential", "longest_run_s"))
+    by_end = _over_assumptions(study).groupby("assumption", sort=False)
+    ends = [({*rows["workload"]}, {**base, **_times(rows)}) for _, rows in by_end]
+    rows = []
+    for claim in claims:
+        for part in claim.get("checks", [claim]):
+            check = part.get("check", {})
+            if not _is_of_longest_process(check):
+                continue
+            workloads = {workload_label(name) for name in _experiments(check)}
+            drives = check.get("where", check["ratio"]).get("drive")
+            for drive in drives if isinstance(drives, list) else [drives]:
+                values = [_checked(check, drive, times) for changed, times in ends if workloads & changed]
+                if not values:
+                    continue
+                low, high = check.get("at_least", -np.inf), check.get("at_most", np.inf)
+                held = [low <= value <= high for value in values]
+                holds = "everywhere" if all(held) else "in a part" if any(held) else "nowhere"
+                rows.append(
+                    {
+                        "claim": claim["id"],
+                        "check": part["says"],
+                        "drive": drive,
+                        "lowest": np.min(values),
+                        "highest": np.max(values),
+                        "bound": f"at least {low}" if "at_least" in check else f"at most {high}",
+                        "holds": _NOT_MEASURED if np.isnan(values).any() else holds,
+                    }
+                )
+    columns = (
+        Column(("claim",), "Claim", align_right=False, hide_repeats=True),
+        Column(("check",), "Check", align_right=False),
+        Column(("drive",), "Drive", align_right=False),
+        Column(("lowest",), "Lowest", fixed_decimals(2), "", "Over the range"),
+        Column(("highest",), "Highest", fixed_decimals(2), "", "Over the range"),
+        Column(("bound",), "Bound", align_right=False),
+        Column(("holds",), "Holds", align_right=False),
+    )
+    return Table(pd.DataFrame(rows), columns, "claim")
+
+
+def _times(found: pd.DataFrame) -> dict[tuple[str, str], float]:
+    """Return the time in seconds by workload and drive, of a table of `completion_times`."""
+    return dict(zip(zip(found["workload"], found["drive"], strict=True), found["time_s"], strict=True))
+
+
+def _is_of_longest_process(check: Mapping[str, Any]) -> bool:
+    """Return whether a check of claims.yaml compares the longest of processes one after another."""
+    return (
+        check.get("of") == "longest run"
+        and _CHECK_KEYS.issuperset(check)
+        and all(name.startswith("sequential-") for name in _experiments(check))
+    )
+
+
+def _experiments(check: Mapping[str, Any]) -> list[str]:
+    """Return the names of the experiments that a check of claims.yaml compares, in the order of `_SELECTIONS`."""
+    return [check[key].get("experiment", check["experiment"]) for key in _SELECTIONS if key in check]
+
+
+def _checked(check: Mapping[str, Any], drive: str, times: Mapping[tuple[str, str], float]) -> float:
+    """Return the ratio, or ratio of ratios, that a check of claims.yaml compares with its bound.
+
+    Args:
+        check: The check.
+        drive: The drive of all selections that name no drive.
+        times: The time in seconds by workload and drive. The result is NaN if a time is missing.
+    """
+    drives = [check[key].get("drive", drive) for key in _SELECTIONS if key in check]
+    of = [
+        times.get((workload_label(name), each), np.nan) for name, each in zip(_experiments(check), drives, strict=True)
+    ]
+    return of[0] / of[1] if len(of) == 2 else (of[0] / of[1]) / (of[2] / of[3])
 
 
 def parallel_table(found: pd.DataFrame) -> Table:
@@ -352,25 +511,27 @@ def parallel_table(found: pd.DataFrame) -> Table:
 
 
 def journal_table(study: Study) -> Table:
-    """Return the table of completion times with and without a file system journal.
+    """Return the table of completion times with and without barriers and a journal.
 
     There is a row for each workload and drive that was measured in all three ways. The columns of times (s) are ext3
-    with ``data=ordered``, ext3 with ``data=writeback``, and ext2, which has no journal. The last column is the first of
-    these times divided by the third.
+    without barriers as in the source, ext3 with barriers, and ext2, which has no journal. The last two columns are the
+    second of these times divided by the first, and the first divided by the third.
 
     Raises:
         ValueError: The study lacks the experiments for one of the three columns.
     """
-    kinds = {"sequential": "ordered", "writeback": "writeback", "no-journal": "none"}
-    parts = [completion_times(study, kind, "longest_run_s").assign(journal=name) for kind, name in kinds.items()]
-    found = pd.concat(parts).pivot_table(index=["workload", "drive"], columns="journal", values="time_s", sort=False)
+    kinds = {"sequential": "ext3", "barriers": "ext3 with barriers", "no-journal": "ext2"}
+    parts = [completion_times(study, kind, "longest_run_s").assign(kind=kind) for kind in kinds]
+    found = pd.concat(parts).pivot_table(index=["workload", "drive"], columns="kind", values="time_s", sort=False)
     data = found.dropna().reset_index()
-    data["ordered_over_none"] = data["ordered"] / data["none"]
+    data["barriers_over_none"] = data["barriers"] / data["sequential"]
+    data["journal_over_none"] = data["sequential"] / data["no-journal"]
     columns = [
         Column(("workload",), "Workload", align_right=False, hide_repeats=True),
         Column(("drive",), "Drive", align_right=False),
-        *(Column((name,), name.capitalize(), three_digits, "s", "Journal") for name in kinds.values()),
-        Column(("ordered_over_none",), "Ordered over none", fixed_decimals(2)),
+        *(Column((kind,), name, three_digits, "s", "Longest of ten processes") for kind, name in kinds.items()),
+        Column(("barriers_over_none",), "Barriers over none", fixed_decimals(2)),
+        Column(("journal_over_none",), "Journal over none", fixed_decimals(2)),
     ]
     return Table(data, tuple(columns), "workload")
 

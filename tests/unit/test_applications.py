@@ -129,8 +129,8 @@ def test_a_map_shows_each_request_of_the_processes_asked_for() -> None:
     trace = stand_ins.stand_in("LANL-1024KB")
     figure = applications.access_map(trace, [3])
     points = [axes.collections[0].get_offsets() for axes in figure.axes[:2]]
-    assert [len(np.asarray(each)) for each in points] == [8, 8]
-    assert np.asarray(points[1])[:, 1].tolist() == [24 + at for at in range(8)]
+    assert [len(np.asarray(each)) for each in points] == [160, 160]
+    assert np.asarray(points[1])[:, 1].tolist() == [3 * 160 + at for at in range(160)]
 
 
 def test_where_there_is_nothing_to_draw_it_is_told() -> None:

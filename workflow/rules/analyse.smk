@@ -36,6 +36,7 @@ for study in CELLS.studies:
             measurements=f"{RESULTS}/measurements/{study}.parquet",
             tuning=f"{RESULTS}/measurements/{study}.tuning.json",
             published=study_rules.published_files(CONF, study),
+            claims=study_rules.shown_claims_files(CONF, study),
             twins=twin_models.model_files(CONF),
             traces=study_rules.shown_trace_files(CONF, study),
             code=rule_code.dependencies_of(

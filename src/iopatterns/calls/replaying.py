@@ -47,12 +47,14 @@ class WrittenIologs:
         sizes_bytes: Size that each file must have before the replay, by the name of the file in the logs. The size
             covers all data that a process reads before it writes them; 0 if there are no such data. For a replay on a
             bare drive, the only key is ``drive``, with the size of the accessed part of the drive.
+        ends_bytes: End of the data that the processes read or write, by the name of the file in the logs.
         names: Name of each file in the logs, by the path of the file in the trace. For a replay on a bare drive, all
             files have the name ``drive``.
     """
 
     logs: Mapping[int, Path]
     sizes_bytes: Mapping[str, int]
+    ends_bytes: Mapping[str, int]
     names: Mapping[str, str]
 
     def job_file(self, options: Mapping[str, object]) -> str:
@@ -95,9 +97,10 @@ def to_iologs(
         )
     names = _Names(within)
     needed: dict[str, int] = {}
-    logs = _write_logs(trace, folder, processes, lambda: _OnFiles(names, needed), timed)
+    ends: dict[str, int] = {}
+    logs = _write_logs(trace, folder, processes, lambda: _OnFiles(names, needed, ends), timed)
     sizes = {name: needed.get(name, 0) for name in sorted(names.given.values())}
-    return WrittenIologs(logs, sizes, dict(names.given))
+    return WrittenIologs(logs, sizes, {name: ends[name] for name in sizes}, dict(names.given))
 
 
 def to_drive_iologs(
@@ -135,7 +138,7 @@ def to_drive_iologs(
         starts[file] = end
         end += -(-file_end // _PAGE_BYTES) * _PAGE_BYTES
     logs = _write_logs(trace, folder, processes, lambda: _OnDrive(starts), timed)
-    return WrittenIologs(logs, {_DRIVE: end}, dict.fromkeys(starts, _DRIVE))
+    return WrittenIologs(logs, {_DRIVE: end}, {_DRIVE: end}, dict.fromkeys(starts, _DRIVE))
 
 
 def write_replay_folder(
@@ -237,16 +240,18 @@ class _OnFiles:
     It remembers which files the log has opened, and what the process has written.
     """
 
-    def __init__(self, names: _Names, needed_bytes: dict[str, int]) -> None:
+    def __init__(self, names: _Names, needed_bytes: dict[str, int], ends_bytes: dict[str, int]) -> None:
         """Begin a log.
 
         Args:
             names: Names of files, which all logs share.
             needed_bytes: Receives, by name of the file, the end of the data that the process reads without having
                 written them.
+            ends_bytes: Receives, by name of the file, the end of all data that the process reads or writes.
         """
         self._names = names
         self._needed_bytes = needed_bytes
+        self._ends_bytes = ends_bytes
         self._added: set[str] = set()
         self._descriptors: dict[str, int] = {}  # number of descriptors of each file in the process
         self._open: set[str] = set()  # files that are open in the log
@@ -281,6 +286,7 @@ class _OnFiles:
                 yield f"{name} open"
             yield f"{name} {kind} {row.offset_bytes} {row.size_bytes}"
             written, end = self._written.setdefault(name, _Ranges()), row.offset_bytes + row.size_bytes
+            self._ends_bytes[name] = max(self._ends_bytes.get(name, 0), end)
             if kind == "write":
                 written.add(row.offset_bytes, end)
             elif not written.cover(row.offset_bytes, end):

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -141,11 +142,12 @@ def _replays(group: str, processes: Mapping[str, Any]) -> Iterator[tuple[str, pr
     Yields:
         The name of the recording, and the replay.
     """
+    options = {"changes": processes.get("changes", {}), "part": Fraction(processes.get("part", 1))}
     for workload in processes["of"]:
         if "one_by_one" in processes:
-            replay = process_replays.ProcessReplay.one_by_one(workload, processes["one_by_one"])
+            replay = process_replays.ProcessReplay.one_by_one(workload, processes["one_by_one"], **options)
         else:
-            replay = process_replays.ProcessReplay.at_once(workload, processes["at_once"], processes["runs"])
+            replay = process_replays.ProcessReplay.at_once(workload, processes["at_once"], processes["runs"], **options)
         yield f"{group}-{workload.lower()}", replay
 
 

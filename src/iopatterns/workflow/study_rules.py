@@ -44,6 +44,19 @@ def shown_trace_files(conf: config.Config, study: str) -> list[str]:
     return [f"results/calls/{name}.parquet" for name in conf.traces if shown]
 
 
+def shown_claims_files(conf: config.Config, study: str) -> list[str]:
+    """Return the path of a study's claims.yaml if the study's notebook shows claims.
+
+    The list is empty if the notebook does not exist or does not declare the parameter ``claims``.
+
+    Raises:
+        NotebookError: The cell of the notebook that declares parameters is invalid.
+    """
+    notebook = conf.root / f"notebooks/{study}.ipynb"
+    shown = notebook.exists() and "claims" in notebooks.declared_notebook_parameters(notebook)
+    return _published([study], "claims.yaml") if shown else []
+
+
 def notebook_parameters(conf: config.Config, study: str) -> dict[str, Any]:
     """Return the parameters of a study's notebook that come from config/config.yaml.
 

@@ -234,7 +234,7 @@ def test_a_live_replay_depends_on_the_inputs_of_its_recording(project: Project) 
     assert "results/traces/kapoor/mix.parquet" in first
     assert replays() == first
     twins = yaml.safe_load((project.root / "config/studies/park2009.yaml").read_text())["twins"]
-    twins["mtron-7500"]["set"]["flash.read_time"] = "99 us"
+    twins["mtron-7500"]["set"] = {"flash.read_time": "99 us"}
     project.edit("config/studies/park2009.yaml", twins=twins)
     changed = {name for name, made_of in replays().items() if made_of != first[name]}
     assert changed == {name for name in first if name.endswith("mtron-7500.parquet")}

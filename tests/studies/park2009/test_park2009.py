@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from iopatterns.measuring import recordings
 from iopatterns.measuring import replays as replaying
 from iopatterns.twin import linux, traces
 from iopatterns.twin.traces import parquet
-from iopatterns.workflow import capture
+from iopatterns.workflow import capture, study_rules
 from iopatterns.workflow.process_replays import ProcessReplay
 
 READ, WRITE = traces.OPERATIONS["read"], traces.OPERATIONS["write"]
@@ -103,7 +104,7 @@ def test_peaks_of_latency_are_recorded_with_their_positions(tmp_path: Path) -> N
 
 def test_background_cleaning_leaves_enough_blocks_for_a_burst_of_writes() -> None:
     # the drive ran out of erased blocks on this trace when background gains reduced the cleaning of later writes
-    model = twin.load_model("x25-m").overridden(["capacity.size=4 GiB"])
+    model = twin.load_model("x25-m").overridden(["capacity.size=16 GiB"])
     counters = twin.replay_trace(
         model, ROOT / capture.SHIPPED_TRACES / "park2009/parallel-sandia-cth-x25-m.parquet", arrival_times=True
     ).counters
@@ -126,14 +127,17 @@ def test_a_drive_of_the_reader_replays_the_recording_of_the_configured_drive() -
 
 
 def test_each_trace_has_the_phases_of_the_study() -> None:
-    conf = config.load_config(ROOT, {"drives": ["x25-m", "mtron-7500", "caviar-se", "sata-2017", "nvme", "x25-m-used"],
-                              "studies": ["park2009"]})  # fmt: skip
+    conf = config.load_config(
+        ROOT, {"drives": ["x25-m", "mtron-7500", "caviar-se", "x25-m-used"], "studies": ["park2009"]}
+    )
     asked = [
         cell.specification["replay"] for cell in grid.expand_grid(conf, "park2009") if "replay" in cell.specification
     ]
-    runs = {"process-*": 10, "2-run-*": 3, "8-run-*": 3, "32-run-*": 3, "run": 1}
+    runs = {"process-*": 10, "first": 1, "2-run-*": 3, "8-run-*": 3, "32-run-*": 3, "run": 1}
     for replay in asked:
-        assert len(recordings.phase_bounds(ROOT / replay["trace"], replay["phase"])) == runs[replay["phase"]]
+        at_an_end = re.match(r"scattered|ordered|uncached", Path(replay["trace"]).name)
+        found = recordings.phase_bounds(ROOT / replay["trace"], replay["phase"])
+        assert len(found) == (2 if at_an_end else runs[replay["phase"]])
     assert {Path(replay["trace"]).stem for replay in asked} == {
         each.name for each in capture.load_recordings(ROOT, "park2009")
     }
@@ -154,8 +158,84 @@ def test_the_first_process_of_a_stand_in_becomes_a_log_for_a_bare_drive(workload
     asked = table[(table["process"] == 0) & (table["size_bytes"] > 0)]
     assert len(moved) == len(asked)
     assert all(request.offset_bytes % 4096 == request.length_bytes % 4096 == 0 for request in moved)
-    assert max(request.offset_bytes + request.length_bytes for request in moved) <= 16 * 2**20
+    assert max(request.offset_bytes + request.length_bytes for request in moved) <= 2**28
     assert sum(request.length_bytes for request in moved) >= asked["size_bytes"].sum()
+
+
+# ---- Tables
+
+
+def study_of(times: dict[str, dict[str, float]]) -> Any:
+    """Return a study with the longest runs (s) of replays, by experiment and drive."""
+    rows = {
+        experiment: pd.DataFrame(
+            {"drive": list(of), "longest_run_s": list(of.values()), "duration_s": list(of.values())}
+        ).assign(spread_of_runs=0.0)
+        for experiment, of in times.items()
+    }
+    return SimpleNamespace(experiments=list(times), rows=rows.__getitem__)
+
+
+TIMES = {
+    "sequential-sandia-cth": {"x25-m": 1.0, "caviar-se": 4.0},
+    "sequential-sandia-s3d": {"x25-m": 2.0, "caviar-se": 2.0},
+    "first-sandia-cth": {"x25-m": 2.0, "caviar-se": 5.0},
+    "first-sandia-s3d": {"x25-m": 3.0, "caviar-se": 6.0},
+    "scattered-sandia-cth": {"x25-m": 1.0, "caviar-se": 8.0},
+    "ordered-sandia-cth": {"x25-m": 1.0, "caviar-se": 1.0},
+    "uncached-sandia-cth": {"x25-m": 1.0, "caviar-se": 2.0},
+}
+
+
+def test_the_first_process_has_a_row_of_its_own_below_the_ten() -> None:
+    study = study_of(TIMES)
+    found = park2009.completion_times(study, "sequential", "longest_run_s")
+    table = park2009.sequential_table(found, park2009.completion_times(study, "first", "duration_s")).data
+    assert list(zip(table["workload"].str[:10], table["process"], table["x25-m_time_s"], strict=True)) == [
+        ("Sandia-cth", "Longest of ten", 1.0),
+        ("Sandia-cth", "First, left out", 2.0),
+        ("Sandia-s3d", "Longest of ten", 2.0),
+        ("Sandia-s3d", "First, left out", 3.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bound", "holds"),
+    [
+        ({"at_least": 0.1}, "everywhere"),
+        ({"at_least": 0.5}, "in a part"),
+        ({"at_most": 0.1}, "nowhere"),
+    ],
+)
+def test_a_check_over_the_range_of_assumptions(bound: dict[str, float], holds: str) -> None:
+    check = {"ratio": {}, "to": {"drive": "caviar-se"}, "of": "longest run", "experiment": "sequential-sandia-cth"}
+    claim = {"id": "gain", "says": "It takes as long", "check": {**check, "where": {"drive": ["x25-m"]}, **bound}}
+    elsewhere = {"id": "other", "says": "It is not varied", "check": {**check, "experiment": "sequential-sandia-s3d"}}
+    table = park2009.claims_over_assumptions(study_of(TIMES), [claim, elsewhere]).data
+    assert table[["claim", "drive", "lowest", "highest", "holds"]].to_numpy().tolist() == [
+        ["gain", "x25-m", 0.125, 1.0, holds]
+    ]
+
+
+def test_a_ratio_of_ratios_over_the_range_of_assumptions() -> None:
+    check = {
+        "ratio": {"drive": "x25-m"},
+        "to": {"drive": "caviar-se"},
+        "over_ratio": {"experiment": "sequential-sandia-cth", "drive": "x25-m"},
+        "over_to": {"experiment": "sequential-sandia-cth", "drive": "caviar-se"},
+        "of": "longest run",
+        "experiment": "sequential-sandia-s3d",
+        "at_least": 1,
+    }
+    table = park2009.claims_over_assumptions(study_of(TIMES), [{"id": "c", "says": "s", "check": check}]).data
+    # s3d takes as long on both drives; cth takes 1/8 to all of the disk's time on the SSD
+    assert table[["lowest", "highest", "holds"]].to_numpy().tolist() == [[1.0, 8.0, "everywhere"]]
+
+
+def test_the_notebook_runs_again_when_the_claims_that_it_shows_change() -> None:
+    conf = config.load_config(ROOT)
+    assert study_rules.shown_claims_files(conf, "park2009") == ["data/published/park2009/claims.yaml"]
+    assert study_rules.shown_claims_files(conf, "kapoor") == []
 
 
 # ---- Recordings
@@ -172,7 +252,8 @@ def test_fio_accepts_the_jobs_of_a_recording_with_a_log_per_process(tmp_path: Pa
         ["fio", "--parse-only", tmp_path / "replay.fio"], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert subprocess.run(["sh", "-n", tmp_path / "between.sh"], check=False).returncode == 0
+    for script in ("before-run.sh", "after-process.sh"):
+        assert subprocess.run(["sh", "-n", tmp_path / script], check=False).returncode == 0
 
 
 def test_processes_start_at_different_times_that_differ_between_runs() -> None:
@@ -181,16 +262,32 @@ def test_processes_start_at_different_times_that_differ_between_runs() -> None:
     assert starts[0] != starts[1]
     assert all(len(set(each)) > 4 for each in starts)
     assert max(map(max, starts)) < 20
-    assert [run.delay_ms(run.processes[0]) for run in ProcessReplay.one_by_one("Sandia-cth", 3).runs] == [0, 0, 0]
+    assert [run.delay_ms(run.processes[0]) for run in ProcessReplay.one_by_one("Sandia-cth", 3).runs] == [0] * 4
 
 
-def test_only_files_that_are_read_first_exist_before_the_run(tmp_path: Path) -> None:
+def test_all_files_exist_with_their_full_size_before_the_first_run(tmp_path: Path) -> None:
     ProcessReplay.one_by_one("Sandia-s3d", 2).write(tmp_path)
     sizes = [int(line.split()[1]) for line in (tmp_path / "files").read_text().splitlines()]
-    assert len(sizes) == 6
-    assert set(sizes) == {0}
-    ProcessReplay.one_by_one("Sandia-cth", 2).write(tmp_path)
-    assert all(int(line.split()[1]) > 0 for line in (tmp_path / "files").read_text().splitlines())
+    assert sizes == [16 * 2**20] * 10 * 3
+    ProcessReplay.one_by_one("LANL-1024KB", 2, changes={"reads_of": "next segment"}).write(tmp_path)
+    assert (tmp_path / "files").read_text().split()[1] == str(4 * 160 * 2**20)
+
+
+def test_one_more_process_runs_before_the_others() -> None:
+    runs = ProcessReplay.one_by_one("Sandia-s3d", 2).runs
+    assert [(run.name, run.processes) for run in runs] == [("first", (2,)), ("process-01", (0,)), ("process-02", (1,))]
+
+
+def test_a_run_writes_all_data_when_its_last_process_has_ended(tmp_path: Path) -> None:
+    ProcessReplay.at_once("Sandia-cth", [2], 1).write(tmp_path)
+    assert (tmp_path / "replay.fio").read_text().count("after-process.sh 2-run-1 2\n") == 2
+    script = (tmp_path / "after-process.sh").read_text().replace(linux.GUEST_FOLDER, str(tmp_path))
+    (tmp_path / "here.sh").write_text(f"sync() {{ echo sync; }}\n{script}")
+    ended = [
+        subprocess.run(["sh", tmp_path / "here.sh", "2-run-1", "2"], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert ended == ["", "sync\n"]
 
 
 @pytest.mark.slow
@@ -245,8 +342,6 @@ def test_all_drives_of_the_values_are_in_the_study() -> None:
 
 def test_all_workloads_are_labelled_as_stand_ins() -> None:
     study = yaml.safe_load((ROOT / "config/studies/park2009.yaml").read_text())
-    of_workloads = [
-        name for name in study["experiments"] if re.match(r"(sequential|parallel|writeback|no-journal)-", name)
-    ]
-    assert len(of_workloads) == 14
+    of_workloads = [name for name, body in study["experiments"].items() if "replay" in body and name != "random-writes"]
+    assert len(of_workloads) == 24
     assert all(park2009.workload_label(name).endswith("(stand-in)") for name in of_workloads)
