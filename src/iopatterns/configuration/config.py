@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -22,9 +22,35 @@ DEFAULT_RESULTS = "results"
 DEFAULT_NOTEBOOK_TIME_LIMIT = "1 h"
 # Folders in `DEFAULT_RESULTS` that runs with the default results folder write, followed by folders of other commands
 _TAKEN_FOLDERS = frozenset({"figures", "logs", "measurements", "notebooks", "numbers", "tables", "traces", "twins"})
-_TAKEN_FOLDERS |= {"ablation", "bench", "calls", "compare", "site", "spread", "working"}
+_TAKEN_FOLDERS |= {"ablation", "bench", "calls", "compare", "scale", "site", "spread", "working"}
 # As the levels of the factor `trace` in a study, this word stands for all traces in config.yaml
 _ALL_TRACES = "traces"
+
+
+class SourceScale(TypedDict):
+    """The scale at which the source measured, where the default run measures less.
+
+    Keys that are absent have the values of the default run. The scale applies to simulated drives only.
+
+    Attributes:
+        place: Where the source states the scale, such as ``Section 3``.
+        file_size: The size of the file or of the part of the drive that was read and written.
+        runtime: The time for which fio measured in each repetition.
+        one_pass: Whether fio ended when each job had transferred its part of the file once, instead of after a time.
+        regions: Number of equal parts of the file, one for each job.
+        fio: The fio options that differ from those of the default run.
+        in_default_run: Whether the default run measures at this scale, too.
+        differs: Why the default run is shorter although its results differ from those at this scale.
+    """
+
+    place: str
+    file_size: NotRequired[str]
+    runtime: NotRequired[str]
+    one_pass: NotRequired[bool]
+    regions: NotRequired[int]
+    fio: NotRequired[dict[str, int | str]]
+    in_default_run: NotRequired[bool]
+    differs: NotRequired[str]
 
 
 class ExperimentConfig(TypedDict):
@@ -47,6 +73,8 @@ class ExperimentConfig(TypedDict):
         fio: The fio options that are the same in all cells of the experiment, such as ``{"numjobs": 4}``.
         replay: The recorded block trace that is replayed, instead of running fio. ``trace`` is its path, and ``phase``
             the name of the replayed part. Both may contain ``{drive}`` and names of factors in braces.
+        source_scale: The scale at which the source measured. The text ``not stated`` if the source states none, or did
+            not run the experiment.
     """
 
     vary: dict[str, list[int | str]]
@@ -59,6 +87,7 @@ class ExperimentConfig(TypedDict):
     twins_only: NotRequired[bool]
     fio: NotRequired[dict[str, int | str]]
     replay: NotRequired[dict[str, str | bool | int]]
+    source_scale: NotRequired[SourceScale | str]
 
 
 class StudyConfig(TypedDict):
@@ -86,6 +115,7 @@ class StudyConfig(TypedDict):
             other values of its parameters (``set``).
         mechanisms: The mechanisms of simulated drives that the study switches off to show their effect (ablation), by
             name.
+        source_scale: The source's scale of the experiments without a key ``source_scale``.
     """
 
     title: str
@@ -100,6 +130,7 @@ class StudyConfig(TypedDict):
     levels: NotRequired[dict[str, list[int | str]]]
     twins: NotRequired[dict[str, dict[str, Any]]]
     mechanisms: NotRequired[dict[str, dict[str, Any]]]
+    source_scale: NotRequired[SourceScale | str]
 
 
 @dataclass(frozen=True)
@@ -157,6 +188,7 @@ class Config:
             data/traces that the recording replaces.
         trace_replacements: The block traces that an ablation (a run with a mechanism of the drive switched off) replays
             instead of others. The key is the path of the replaced trace, and the value the path of the replacement.
+        at_source_scale: Whether experiments on simulated drives run at the scale of their source, see `SourceScale`.
     """
 
     root: Path
@@ -181,6 +213,7 @@ class Config:
     live: bool = False
     recordings: Mapping[str, PlannedRecording] = field(default_factory=dict)
     trace_replacements: Mapping[str, str] = field(default_factory=dict)
+    at_source_scale: bool = False
 
 
 def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -217,10 +250,19 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
         for experiment, body in study["experiments"].items():
             place = f"experiments.{experiment}."
             _check_names(body.get("drives", ()), "drives", valid, where, file=file, place=place)
+            if "source_scale" in study:
+                body.setdefault("source_scale", study["source_scale"])
             if overrides and "runtime" in overrides:
                 body.pop("runtime", None)  # the runtime of the command line applies to every experiment
             if "runtime" in body:
                 _milliseconds(body, "runtime", at_least=1, file=file, place=place)
+            if isinstance(scale := body.get("source_scale"), dict):
+                if "runtime" in scale:
+                    _milliseconds(scale, "runtime", at_least=1, file=file, place=f"{place}source_scale.")
+                if "file_size" in scale:
+                    _file_size(scale, file=file, place=f"{place}source_scale.")
+                if overrides and {"runtime", "file_size"} & overrides.keys():
+                    body["source_scale"] = {**scale, "in_default_run": False}
             if "drives" in study:
                 body.setdefault("drives", study["drives"])
 
@@ -397,10 +439,46 @@ def _check_traces(file: str, study: StudyConfig, names: Iterable[str]) -> None:
             )
 
 
+def with_scale_of(conf: Config, study: str, experiment: str) -> Config:
+    """Return the configuration with which an experiment runs on simulated drives.
+
+    If the experiment runs at the scale of its source, runtime, file size, regions and fio options of the returned
+    configuration are those of the source. This is so with ``at_source_scale``, or if the experiment has
+    ``in_default_run``. Otherwise `conf` is returned. A replay always has the scale of its recording.
+
+    Args:
+        conf: The configuration.
+        study: The name of a configured study.
+        experiment: The name of an experiment of the study.
+    """
+    content = conf.studies[study]
+    body = content["experiments"][experiment]
+    scale = body.get("source_scale")
+    if not isinstance(scale, dict) or "replay" in body or not (conf.at_source_scale or scale.get("in_default_run")):
+        return conf
+    body = body.copy()
+    if "fio" in scale:
+        body["fio"] = {**body.get("fio", {}), **scale["fio"]}
+    if "regions" in scale:
+        body["regions"] = scale["regions"]
+    runtime_ms = conf.runtime_ms
+    if "runtime" in scale or scale.get("one_pass"):
+        body.pop("runtime", None)
+        runtime_ms = _milliseconds(scale, "runtime", at_least=1) if "runtime" in scale else 0
+    scaled: StudyConfig = {**content, "experiments": {**content["experiments"], experiment: body}}
+    return replace(
+        conf,
+        studies={**conf.studies, study: scaled},
+        runtime_ms=runtime_ms,
+        file_size_bytes=_file_size(scale) if "file_size" in scale else conf.file_size_bytes,
+    )
+
+
 def experiment_runtime_ms(conf: Config, study: str, experiment: str) -> int:
     """Return how long fio measures in each repetition of an experiment, in ms.
 
-    The result is the runtime in config.yaml, or the runtime of the experiment if that is longer.
+    The result is the runtime in config.yaml, or the runtime of the experiment if that is longer. It is 0 if fio ends
+    when it has transferred the file once (see `with_scale_of`).
 
     Args:
         conf: The configuration.
@@ -472,10 +550,10 @@ def _results(folder: str) -> str:
     return folder
 
 
-def _file_size(main: Mapping[str, Any]) -> int:
-    value = units.parse_size(main["file_size"])
+def _file_size(content: Mapping[str, Any], *, file: str = CONFIG_FILE, place: str = "") -> int:
+    value = units.parse_size(content["file_size"])
     if value < 2**20 or value % 2**20:
-        raise ConfigError(f"{CONFIG_FILE}: file_size: {main['file_size']!r} must be whole MiB, at least 1 MiB")
+        raise ConfigError(f"{file}: {place}file_size: {content['file_size']!r} must be whole MiB, at least 1 MiB")
     return value
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from fio_parser_json.documents import FioParseError, read_documents
 
 from iopatterns.base import engines
+from iopatterns.measuring.fio.command_line import one_pass_bytes
 from iopatterns.measuring.fio.process import DisturbedError, FioError, FioOutcome, indented
 from iopatterns.raw.records import FioOptions, Specification
 
@@ -36,7 +37,7 @@ def check_result(
     - one document without errors
     - the expected number of jobs
     - reads if the workload reads, and writes if it writes
-    - a runtime that is at least 90 % of the requested runtime
+    - a runtime that is at least 90 % of the requested runtime; without a requested runtime, a transfer of the file
 
     There are two exceptions:
 
@@ -93,6 +94,8 @@ def check_result(
                 raise kind(
                     f"fio ran for {done['runtime']} ms where {specification['runtime_ms']} ms were asked for.{printed}"
                 )
+    if not specification["runtime_ms"] and requests is None and moved_bytes < (wanted := one_pass_bytes(specification)):
+        raise FioError(f"fio transferred {moved_bytes} bytes where one pass has {wanted}.{printed}")
     if outcome is not None:
         _check_duration(jobs, specification, outcome)
     return moved_bytes
