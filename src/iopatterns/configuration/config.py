@@ -39,7 +39,6 @@ class SourceScale(TypedDict):
         one_pass: Whether fio ended when each job had transferred its part of the file once, instead of after a time.
         regions: Number of equal parts of the file, one for each job.
         fio: The fio options that differ from those of the default run.
-        in_default_run: Whether the default run measures at this scale, too.
         differs: Why the default run is shorter although its results differ from those at this scale.
     """
 
@@ -49,7 +48,6 @@ class SourceScale(TypedDict):
     one_pass: NotRequired[bool]
     regions: NotRequired[int]
     fio: NotRequired[dict[str, int | str]]
-    in_default_run: NotRequired[bool]
     differs: NotRequired[str]
 
 
@@ -261,8 +259,6 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
                     _milliseconds(scale, "runtime", at_least=1, file=file, place=f"{place}source_scale.")
                 if "file_size" in scale:
                     _file_size(scale, file=file, place=f"{place}source_scale.")
-                if overrides and {"runtime", "file_size"} & overrides.keys():
-                    body["source_scale"] = {**scale, "in_default_run": False}
             if "drives" in study:
                 body.setdefault("drives", study["drives"])
 
@@ -442,9 +438,9 @@ def _check_traces(file: str, study: StudyConfig, names: Iterable[str]) -> None:
 def with_scale_of(conf: Config, study: str, experiment: str) -> Config:
     """Return the configuration with which an experiment runs on simulated drives.
 
-    If the experiment runs at the scale of its source, runtime, file size, regions and fio options of the returned
-    configuration are those of the source. This is so with ``at_source_scale``, or if the experiment has
-    ``in_default_run``. Otherwise `conf` is returned. A replay always has the scale of its recording.
+    With ``at_source_scale``, runtime, file size, regions and fio options of the returned configuration are those of the
+    source, if the file of the study states them. Otherwise `conf` is returned. A replay always has the scale of its
+    recording.
 
     Args:
         conf: The configuration.
@@ -454,7 +450,7 @@ def with_scale_of(conf: Config, study: str, experiment: str) -> Config:
     content = conf.studies[study]
     body = content["experiments"][experiment]
     scale = body.get("source_scale")
-    if not isinstance(scale, dict) or "replay" in body or not (conf.at_source_scale or scale.get("in_default_run")):
+    if not (conf.at_source_scale and isinstance(scale, dict)) or "replay" in body:
         return conf
     body = body.copy()
     if "fio" in scale:

@@ -16,16 +16,14 @@ from typing import Any
 from iopatterns.base import yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.configuration import config, drive_entries, grid, kinds, schemas, study_files
+from iopatterns.configuration import committed_records, config, drive_entries, grid, kinds, schemas, study_files
 from iopatterns.raw import tuning_steps
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
-from iopatterns.workflow import committed_records
 
 # Mechanisms of the drives of all studies. A study's own mechanisms are in the study's file.
 MECHANISMS_FILE = "config/ablations.yaml"
 ABLATION_FOLDER = "results/ablation"
-COMMAND = "snakemake --cores 2 ablate"
 # Repetitions of each cell. Claims are judged by means only, because the confidence intervals of so few repetitions
 # would be wider than the effect of many mechanisms.
 ABLATION_REPETITIONS = 1
@@ -429,7 +427,7 @@ def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) ->
             "mechanisms": tried,
             "flips": flips,
         }
-        written.append(committed_records.write_record(root, study_files.ABLATION.format(study=study), _HEAD, content))
+        written.append(committed_records.ABLATION.write(root, study, _HEAD, content))
     return "\n".join([*lines, *written])
 
 
@@ -525,7 +523,7 @@ def ablation_input_files(conf: config.Config) -> list[str]:
     Returns:
         Paths, relative to the project's folder.
     """
-    records = [study_files.ABLATION.format(study=study) for study in studies_with_claims(conf)]
+    records = [committed_records.ABLATION.file(study) for study in studies_with_claims(conf)]
     existing = [file for file in records if (conf.root / file).exists()]
     if not existing:
         return []
@@ -592,8 +590,7 @@ def load_ablation_records(root: Path, overrides: Mapping[str, Any] | None = None
     declared = load_mechanisms(conf)
     found = {}
     for study in studies_with_claims(conf):
-        file = study_files.ABLATION.format(study=study)
-        content = committed_records.read_record(root, file, COMMAND, "mechanisms", "flips")
+        content = committed_records.ABLATION.read(root, study)
         if content is None:
             continue
         present = [
