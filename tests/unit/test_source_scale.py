@@ -52,6 +52,12 @@ def test_the_default_run_does_not_change_with_the_scale_of_the_source() -> None:
     assert default == stated
 
 
+def test_a_scale_may_be_that_of_some_drives() -> None:
+    conf = with_scale(file_size="2 GiB", drives=["px02ssf020"])
+    assert source_scale.shorter_cells(conf, "saif2020") == []
+    assert source_scale.shorter_cells(with_scale(file_size="2 GiB", drives=["c400"]), "saif2020")
+
+
 def test_a_log_cannot_be_transferred_in_one_pass() -> None:
     conf = with_scale(one_pass=True, fio={"partitions": 4})
     with pytest.raises(grid.GridError, match="partitions and one_pass exclude each other"):

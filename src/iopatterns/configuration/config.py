@@ -34,6 +34,7 @@ class SourceScale(TypedDict):
 
     Attributes:
         place: Where the source states the scale, such as ``Section 3``.
+        drives: The names of the drives for which the source states it; without this key, all drives.
         file_size: The size of the file or of the part of the drive that was read and written.
         runtime: The time for which fio measured in each repetition.
         one_pass: Whether fio ended when each job had transferred its part of the file once, instead of after a time.
@@ -43,6 +44,7 @@ class SourceScale(TypedDict):
     """
 
     place: str
+    drives: NotRequired[list[str]]
     file_size: NotRequired[str]
     runtime: NotRequired[str]
     one_pass: NotRequired[bool]
@@ -255,6 +257,7 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
             if "runtime" in body:
                 _milliseconds(body, "runtime", at_least=1, file=file, place=place)
             if isinstance(scale := body.get("source_scale"), dict):
+                _check_names(scale.get("drives", ()), "drives", valid, where, file=file, place=f"{place}source_scale.")
                 if "runtime" in scale:
                     _milliseconds(scale, "runtime", at_least=1, file=file, place=f"{place}source_scale.")
                 if "file_size" in scale:
@@ -435,8 +438,22 @@ def _check_traces(file: str, study: StudyConfig, names: Iterable[str]) -> None:
             )
 
 
-def with_scale_of(conf: Config, study: str, experiment: str) -> Config:
-    """Return the configuration with which an experiment runs on simulated drives.
+def stated_scale(body: ExperimentConfig, drive: str) -> SourceScale | None:
+    """Return the scale at which the source ran an experiment on a drive.
+
+    Args:
+        body: The experiment.
+        drive: The name of the drive.
+
+    Returns:
+        The scale; None if the file of the study states none.
+    """
+    scale = body.get("source_scale")
+    return scale if isinstance(scale, dict) and drive in scale.get("drives", [drive]) else None
+
+
+def with_scale_of(conf: Config, study: str, experiment: str, drive: str) -> Config:
+    """Return the configuration with which an experiment runs on a simulated drive.
 
     With ``at_source_scale``, runtime, file size, regions and fio options of the returned configuration are those of the
     source, if the file of the study states them. Otherwise `conf` is returned. A replay always has the scale of its
@@ -446,11 +463,12 @@ def with_scale_of(conf: Config, study: str, experiment: str) -> Config:
         conf: The configuration.
         study: The name of a configured study.
         experiment: The name of an experiment of the study.
+        drive: The name of the drive.
     """
     content = conf.studies[study]
     body = content["experiments"][experiment]
-    scale = body.get("source_scale")
-    if not (conf.at_source_scale and isinstance(scale, dict)) or "replay" in body:
+    scale = stated_scale(body, drive)
+    if not conf.at_source_scale or scale is None or "replay" in body:
         return conf
     body = body.copy()
     if "fio" in scale:

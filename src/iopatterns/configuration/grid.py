@@ -338,7 +338,7 @@ def _points(conf: config.Config, study: str, drive: str) -> Iterator[_Point]:
 def _points_of_experiment(conf: config.Config, study: str, experiment: str, drive: str) -> Iterator[_Point]:
     """Yield each combination of levels of an experiment on a drive, like `_points`."""
     if kinds.is_simulated(conf.drives[drive]):
-        conf = config.with_scale_of(conf, study, experiment)
+        conf = config.with_scale_of(conf, study, experiment, drive)
     content = conf.studies[study]
     body = content["experiments"][experiment]
     fixed = {**content["fio"], **body.get("fio", {})}

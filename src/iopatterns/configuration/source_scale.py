@@ -30,15 +30,6 @@ class ScaledCell(NamedTuple):
     at_scale: grid.Cell
 
 
-def is_stated(body: config.ExperimentConfig) -> bool:
-    """Return whether the file of a study states the scale at which the source ran an experiment.
-
-    Args:
-        body: The experiment.
-    """
-    return isinstance(body.get("source_scale"), dict)
-
-
 def shorter_cells(conf: config.Config, study: str) -> list[ScaledCell]:
     """Return the cells on simulated drives of which the default run measures less than the source did.
 
@@ -54,7 +45,7 @@ def shorter_cells(conf: config.Config, study: str) -> list[ScaledCell]:
     at_scale = dataclasses.replace(conf, at_source_scale=True)
     found = []
     for experiment, body in conf.studies[study]["experiments"].items():
-        if is_stated(body) and "replay" not in body:
+        if "replay" not in body:
             both = [grid.experiment_cells(each, study, experiment) for each in (conf, at_scale)]
             found += [
                 ScaledCell(experiment, _levels_text(body["vary"], default), default, scaled)
@@ -82,17 +73,19 @@ def stated_scales(experiments: Mapping[str, config.ExperimentConfig]) -> Iterato
     """
     found: dict[tuple[str, str], list[str]] = {}
     for name, body in experiments.items():
-        if is_stated(body):
-            scale: Any = body["source_scale"]
+        scale = body.get("source_scale")
+        if isinstance(scale, dict):
             found.setdefault((scale["place"], _scale_text(scale)), []).append(name)
     for (place, says), names in found.items():
         yield {"experiments": names, "place": place, "says": says}
 
 
-def _scale_text(scale: Any) -> str:
+def _scale_text(scale: config.SourceScale) -> str:
     """Return a stated scale in words, such as ``40 GiB, one pass``; empty if the default run has the scale."""
     parts = [str(scale["file_size"])] if "file_size" in scale else []
     parts += [str(scale["runtime"])] if "runtime" in scale else []
     parts += ["one pass"] if scale.get("one_pass") else []
     parts += [f"{scale['regions']} regions"] if "regions" in scale else []
-    return ", ".join([*parts, *(f"{name} {value}" for name, value in scale.get("fio", {}).items())])
+    parts += [f"{name} {value}" for name, value in scale.get("fio", {}).items()]
+    parts += [f"on {' and '.join(scale['drives'])}"] if "drives" in scale else []
+    return ", ".join(parts)

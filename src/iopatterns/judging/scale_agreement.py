@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from iopatterns.analysis import published, quantities, statistics
 from iopatterns.base import yaml_schema
 from iopatterns.configuration import committed_records, config, sources, study_files
-from iopatterns.configuration.source_scale import ScaledCell, is_stated, shorter_cells, stated_scales
+from iopatterns.configuration.source_scale import ScaledCell, shorter_cells, stated_scales
 
 if TYPE_CHECKING:
     import numpy as np
@@ -151,8 +151,7 @@ def scale_agreement(conf: config.Config, study: str, executions: "pd.DataFrame")
             row["seconds"] = recorded["seconds"]
             compared.setdefault(folder, {}).setdefault(quantity, row)
     others = measured.keys() - {each.default.folder for each in shorter}
-    stated = {name for name, body in experiments.items() if is_stated(body)}
-    same = [folder for folder in others if stated & set(str(measured[folder]["experiments"].iloc[0]).split())]
+    same = [folder for folder in others if _has_stated_scale(experiments, measured[folder].iloc[0])]
     every_row = [row for rows in compared.values() for row in rows.values()]
     return {
         "tolerance": TOLERANCE,
@@ -166,6 +165,12 @@ def scale_agreement(conf: config.Config, study: str, executions: "pd.DataFrame")
         "differing": [row for row in every_row if not row["agrees"]],
         "stale": committed_records.stale_inputs(record, record_checksums(conf, study, shorter)),
     }
+
+
+def _has_stated_scale(experiments: Mapping[str, config.ExperimentConfig], repetition: "pd.Series[Any]") -> bool:
+    """Return whether the source states its scale for a cell, in one of the experiments that contain the cell."""
+    drive, names = str(repetition["drive"]), str(repetition["experiments"]).split()
+    return any(config.stated_scale(experiments[name], drive) is not None for name in names if name in experiments)
 
 
 def _comparison(
