@@ -147,8 +147,8 @@ class RecordKind:
         return f"{self.file(study)} is stale: {changed} changed since it was made. Make it again: {self.command}"
 
 
-ABLATION = RecordKind(study_files.ABLATION, "snakemake --cores 2 ablate", ("mechanisms", "flips"))
-SCALE = RecordKind(study_files.SCALE, "snakemake --cores 2 scale", ("cells",))
+ABLATION_RECORDS = RecordKind(study_files.ABLATION, "snakemake --cores 2 ablate", ("mechanisms", "flips"))
+SCALE_RECORDS = RecordKind(study_files.SCALE, "snakemake --cores 2 scale", ("cells",))
 
 
 def stale_inputs(content: Mapping[str, Any], sums: Mapping[str, str]) -> list[str]:

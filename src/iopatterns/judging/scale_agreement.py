@@ -138,7 +138,7 @@ def scale_agreement(conf: config.Config, study: str, executions: "pd.DataFrame")
     experiments = conf.studies[study]["experiments"]
     if not any("source_scale" in body for body in experiments.values()):
         return {}
-    record = committed_records.SCALE.read(conf.root, study) or {"made_from": {}, "cells": {}}
+    record = committed_records.SCALE_RECORDS.read(conf.root, study) or {"made_from": {}, "cells": {}}
     measured, shorter = rows_by_cell(executions), shorter_cells(conf, study)
     compared: dict[str, dict[str, dict[str, Any]]] = {}  # by folder of the cell and quantity
     for each in shorter:
@@ -216,7 +216,7 @@ def agreement_lines(study: str, agreement: Mapping[str, Any]) -> list[str]:
         study: The name of the study.
         agreement: The result of `scale_agreement`, not empty.
     """
-    record = committed_records.SCALE
+    record = committed_records.SCALE_RECORDS
     shorter, same, not_stated = (agreement[name] for name in ("shorter", "same", "not_stated"))
     parts = [f"{agreement['agree']} of {shorter} shorter cells agree with the scale of the source"] if shorter else []
     parts += [f"{same} cells have the scale of the source"] if same else []

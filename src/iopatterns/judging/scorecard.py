@@ -616,7 +616,7 @@ def scorecard_text(root: Path, results: str = config.DEFAULT_RESULTS) -> str:
             if counts:
                 lines.append(f"{name}, {len(study[kind])} {kind}: {', '.join(counts)}")
         if stale := study["ablation"].get("stale"):
-            lines.append(f"{name}: {committed_records.ABLATION.stale_text(name, stale)}")
+            lines.append(f"{name}: {committed_records.ABLATION_RECORDS.stale_text(name, stale)}")
         if scale := study.get("scale"):
             lines += [*scale_agreement.agreement_lines(name, scale), *scale_agreement.unexplained_lines(name, scale)]
         for drive, own in study["own"].items():

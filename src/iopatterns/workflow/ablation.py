@@ -427,7 +427,7 @@ def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) ->
             "mechanisms": tried,
             "flips": flips,
         }
-        written.append(committed_records.ABLATION.write(root, study, _HEAD, content))
+        written.append(committed_records.ABLATION_RECORDS.write(root, study, _HEAD, content))
     return "\n".join([*lines, *written])
 
 
@@ -523,7 +523,7 @@ def ablation_input_files(conf: config.Config) -> list[str]:
     Returns:
         Paths, relative to the project's folder.
     """
-    records = [committed_records.ABLATION.file(study) for study in studies_with_claims(conf)]
+    records = [committed_records.ABLATION_RECORDS.file(study) for study in studies_with_claims(conf)]
     existing = [file for file in records if (conf.root / file).exists()]
     if not existing:
         return []
@@ -590,7 +590,7 @@ def load_ablation_records(root: Path, overrides: Mapping[str, Any] | None = None
     declared = load_mechanisms(conf)
     found = {}
     for study in studies_with_claims(conf):
-        content = committed_records.ABLATION.read(root, study)
+        content = committed_records.ABLATION_RECORDS.read(root, study)
         if content is None:
             continue
         present = [

@@ -18,7 +18,7 @@ from iopatterns.configuration.source_scale import ScaledCell, shorter_cells
 from iopatterns.workflow import planned_cells
 
 SCALE_FOLDER = "results/scale"
-RAW_FOLDER = f"{SCALE_FOLDER}/raw"
+SCALE_RAW_FOLDER = f"{SCALE_FOLDER}/raw"
 # Repetitions of each cell at the scale of the source
 SCALE_REPETITIONS = 1
 _SIGNIFICANT_DIGITS = 6
@@ -57,7 +57,7 @@ def cells_at_scale(conf: config.Config) -> planned_cells.Cells:
         by_study,
         completions,
         modified_ns={folder: {} for folder in folders},
-        raw_folder=RAW_FOLDER,
+        raw_folder=SCALE_RAW_FOLDER,
     )
 
 
@@ -88,14 +88,14 @@ def record_scale(root: Path, overrides: Mapping[str, Any], results: str) -> str:
     for study in conf.studies:
         shorter = shorter_cells(conf, study)
         if not shorter:
-            (root / committed_records.SCALE.file(study)).unlink(missing_ok=True)
+            (root / committed_records.SCALE_RECORDS.file(study)).unlink(missing_ok=True)
             continue
         content = {
             "executions": SCALE_REPETITIONS,
             "made_from": scale_agreement.record_checksums(conf, study, shorter),
             "cells": _recorded_cells(root, study, shorter),
         }
-        lines.append(committed_records.SCALE.write(root, study, _HEAD, content, flow=["cells"]))
+        lines.append(committed_records.SCALE_RECORDS.write(root, study, _HEAD, content, flow=["cells"]))
         executions = quantities.read_executions(root / f"{results}/measurements/{study}.parquet")
         agreement = scale_agreement.scale_agreement(conf, study, executions)
         lines += scale_agreement.agreement_lines(study, agreement)

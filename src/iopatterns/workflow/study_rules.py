@@ -117,7 +117,7 @@ def claims_files(conf: config.Config) -> list[str]:
 
 def scale_records(conf: config.Config) -> list[str]:
     """Return the paths of the existing scale records of all configured studies, such as data/scale/saif2020.yaml."""
-    records = [committed_records.SCALE.file(study) for study in conf.studies]
+    records = [committed_records.SCALE_RECORDS.file(study) for study in conf.studies]
     return [file for file in records if (conf.root / file).exists()]
 
 
