@@ -258,10 +258,7 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
                 _milliseconds(body, "runtime", at_least=1, file=file, place=place)
             if isinstance(scale := body.get("source_scale"), dict):
                 _check_names(scale.get("drives", ()), "drives", valid, where, file=file, place=f"{place}source_scale.")
-                if "runtime" in scale:
-                    _milliseconds(scale, "runtime", at_least=1, file=file, place=f"{place}source_scale.")
-                if "file_size" in scale:
-                    _file_size(scale, file=file, place=f"{place}source_scale.")
+                _check_scale(scale, file=file, place=f"{place}source_scale.")
             if "drives" in study:
                 body.setdefault("drives", study["drives"])
 
@@ -501,6 +498,14 @@ def experiment_runtime_ms(conf: Config, study: str, experiment: str) -> int:
     """
     own = conf.studies[study]["experiments"][experiment].get("runtime")
     return conf.runtime_ms if own is None else max(conf.runtime_ms, units.parse_duration_us(own) // 1000)
+
+
+def _check_scale(scale: Mapping[str, Any], *, file: str, place: str) -> None:
+    """Raise ConfigError if the runtime or file size of a source's scale is invalid."""
+    if "runtime" in scale:
+        _milliseconds(scale, "runtime", at_least=1, file=file, place=place)
+    if "file_size" in scale:
+        _file_size(scale, file=file, place=place)
 
 
 def _milliseconds(

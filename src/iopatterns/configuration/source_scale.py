@@ -31,16 +31,18 @@ class ScaledCell(NamedTuple):
 
 
 def shorter_cells(conf: config.Config, study: str) -> list[ScaledCell]:
-    """Return the cells on simulated drives of which the default run measures less than the source did.
+    """Return the cells of which the default run measures less than the source did.
 
     A cell is one configuration: a drive, its settings and a workload. A cell that several experiments contain is
-    returned for each of them. Replays have the scale of their recordings, and are left out.
+    returned for each of them. Only the simulated drives that a study names have such cells. Replays have the scale of
+    their recordings, and are left out.
 
     Args:
         conf: The configuration.
         study: The name of the study.
     """
-    drives = {name: entry for name, entry in conf.drives.items() if kinds.is_simulated(entry)}
+    drives = {name: conf.drives[name] for name in conf.drives if name in conf.source_drives}
+    drives = {name: entry for name, entry in drives.items() if kinds.is_simulated(entry)}
     conf = dataclasses.replace(conf, drives=drives)
     at_scale = dataclasses.replace(conf, at_source_scale=True)
     found = []

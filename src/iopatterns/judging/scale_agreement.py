@@ -151,7 +151,7 @@ def scale_agreement(conf: config.Config, study: str, executions: "pd.DataFrame")
             row["seconds"] = recorded["seconds"]
             compared.setdefault(folder, {}).setdefault(quantity, row)
     others = measured.keys() - {each.default.folder for each in shorter}
-    same = [folder for folder in others if _has_stated_scale(experiments, measured[folder].iloc[0])]
+    same = [folder for folder in others if _has_stated_scale(conf, study, measured[folder].iloc[0])]
     every_row = [row for rows in compared.values() for row in rows.values()]
     return {
         "tolerance": TOLERANCE,
@@ -167,10 +167,12 @@ def scale_agreement(conf: config.Config, study: str, executions: "pd.DataFrame")
     }
 
 
-def _has_stated_scale(experiments: Mapping[str, config.ExperimentConfig], repetition: "pd.Series[Any]") -> bool:
+def _has_stated_scale(conf: config.Config, study: str, repetition: "pd.Series[Any]") -> bool:
     """Return whether the source states its scale for a cell, in one of the experiments that contain the cell."""
     drive, names = str(repetition["drive"]), str(repetition["experiments"]).split()
-    return any(config.stated_scale(experiments[name], drive) is not None for name in names if name in experiments)
+    experiments = conf.studies[study]["experiments"]
+    stated = [config.stated_scale(experiments[name], drive) for name in names if name in experiments]
+    return drive in conf.source_drives and any(stated)
 
 
 def _comparison(
