@@ -84,6 +84,17 @@ def test_a_narrow_interval_is_widened_to_two_percent_of_the_mean(factor: float, 
     assert found["worst"]["error_percent"] == pytest.approx(100 * (1 / factor - 1))
 
 
+def test_a_run_of_some_drives_is_compared_with_the_record_of_all() -> None:
+    conf = config.load_config(ROOT, {"studies": ["saif2020"]})
+    some = config.load_config(ROOT, {"studies": ["saif2020"], "drives": ["c400"]})
+    every_sum, sums = (
+        scale_agreement.record_checksums(each, "saif2020", source_scale.shorter_cells(each, "saif2020"))
+        for each in (conf, some)
+    )
+    assert sums.items() <= every_sum.items()
+    assert sums.keys() == {"data/twins/c400.yaml", "config/studies/saif2020.yaml on c400"}
+
+
 def test_a_cell_agrees_only_if_all_its_quantities_do() -> None:
     _, mean = agreement(iops=1.0)
     found, _ = agreement(iops=mean, latency=1000.0)

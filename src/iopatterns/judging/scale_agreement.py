@@ -65,20 +65,22 @@ def _named(content: Any, key: str) -> set[str]:
 def record_checksums(conf: config.Config, study: str, shorter: Iterable[ScaledCell]) -> dict[str, str]:
     """Return checksums of everything that the cells of a study at the scale of the source depend on.
 
-    The checksum of the study's file covers the specifications of these cells, and therefore the seed, too.
+    There is a checksum for each drive, so that a run of some drives is compared with the record of all. It covers the
+    specifications of the cells, and therefore the seed, too.
 
     Args:
         conf: The configuration.
         study: The name of the study.
         shorter: The cells, see `source_scale.shorter_cells`.
     """
-    cells = [each.at_scale for each in shorter]
-    specifications = [
-        {**cell.specification, "drive": {**cell.specification["drive"], "model_digest": "", "set": {}}}
-        for cell in cells
-    ]
-    sums = committed_records.drive_checksums({cell.drive: conf.drives[cell.drive] for cell in cells})
-    return {**sums, study_files.GRID.format(study=study): committed_records.checksum(specifications)}
+    specifications: dict[str, list[dict[str, Any]]] = {}
+    for each in shorter:
+        specification = each.at_scale.specification
+        drive = {**specification["drive"], "model_digest": "", "set": {}}  # the other checksums cover the model
+        specifications.setdefault(each.at_scale.drive, []).append({**specification, "drive": drive})
+    sums = committed_records.drive_checksums({drive: conf.drives[drive] for drive in specifications})
+    file = study_files.GRID.format(study=study)
+    return sums | {f"{file} on {drive}": committed_records.checksum(each) for drive, each in specifications.items()}
 
 
 def rows_by_cell(executions: "pd.DataFrame") -> dict[str, "pd.DataFrame"]:
@@ -200,13 +202,18 @@ def _comparison(
         "quantity": quantity,
         "unit": quantities.get_quantity(quantity).unit,
         "at_scale": at_scale,
-        "mean": mean,
-        "low": low,
-        "high": high,
-        "error_percent": 100 * (mean / at_scale - 1),
+        "mean": _rounded(mean),
+        "low": _rounded(low),
+        "high": _rounded(high),
+        "error_percent": _rounded(100 * (mean / at_scale - 1)),
         "agrees": agrees,
         "because": "" if agrees else scale.get("differs", ""),
     }
+
+
+def _rounded(value: float) -> float:
+    """Return a number rounded to twelve significant digits, as in all result files."""
+    return float(f"{value:.12g}")
 
 
 def agreement_lines(study: str, agreement: Mapping[str, Any]) -> list[str]:
