@@ -261,8 +261,8 @@ def unexplained_lines(study: str, agreement: Mapping[str, Any]) -> list[str]:
     for experiment, rows in by_experiment.items():
         lines.append(
             f"{study_files.GRID.format(study=study)}: experiments.{experiment}: the default run differs from the scale"
-            " of the source. Give the experiment the `file_size` and a `runtime` of the source, or state the reason in"
-            " its source_scale as `differs: …`:"
+            " of the source. Give the experiment the `file_size` of the source and a `runtime` up to the seconds below,"
+            " or state the reason in its source_scale as `differs: …`:"
         )
         lines += [
             f"  {row['quantity']} on {row['drive']}, {row['levels']}: {row['mean']:.4g} {row['unit']}, and"
