@@ -250,17 +250,9 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
         for experiment, body in study["experiments"].items():
             place = f"experiments.{experiment}."
             _check_names(body.get("drives", ()), "drives", valid, where, file=file, place=place)
-            if "source_scale" in study:
-                body.setdefault("source_scale", study["source_scale"])
-            if overrides and "runtime" in overrides:
-                body.pop("runtime", None)  # the runtime of the command line applies to every experiment
-            if "runtime" in body:
-                _milliseconds(body, "runtime", at_least=1, file=file, place=place)
-            if isinstance(scale := body.get("source_scale"), dict):
+            if isinstance(scale := body.get("source_scale", study.get("source_scale")), dict):
                 _check_names(scale.get("drives", ()), "drives", valid, where, file=file, place=f"{place}source_scale.")
-                _check_scale(scale, file=file, place=f"{place}source_scale.")
-            if "drives" in study:
-                body.setdefault("drives", study["drives"])
+            _complete_experiment(body, study, overrides or {}, file=file, place=place)
 
     drives: list[str] = []
     for name in main["drives"]:
@@ -289,6 +281,36 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
         traces=_traces(root, main["traces"]),
         live=main["live"] in {True, "true"},
     )
+
+
+def _complete_experiment(
+    body: ExperimentConfig, study: StudyConfig, overrides: Mapping[str, Any], *, file: str, place: str
+) -> None:
+    """Check the times and sizes of an experiment, and add what it has from its study, in place.
+
+    Args:
+        body: The experiment.
+        study: The study.
+        overrides: Values that replace top-level values of config.yaml.
+        file: The path of the study, for messages.
+        place: The keys that lead to the experiment, for messages, such as ``experiments.mix.``.
+
+    Raises:
+        ConfigError: A time or size is invalid.
+    """
+    if "runtime" in overrides:
+        body.pop("runtime", None)  # the runtime of the command line applies to every experiment
+    if "runtime" in body:
+        _milliseconds(body, "runtime", at_least=1, file=file, place=place)
+    if "drives" in study:
+        body.setdefault("drives", study["drives"])
+    if "source_scale" in study:
+        body.setdefault("source_scale", study["source_scale"])
+    scale = body.get("source_scale")
+    if isinstance(scale, dict) and "runtime" in scale:
+        _milliseconds(scale, "runtime", at_least=1, file=file, place=f"{place}source_scale.")
+    if isinstance(scale, dict) and "file_size" in scale:
+        _file_size(scale, file=file, place=f"{place}source_scale.")
 
 
 def _config_yaml(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -498,14 +520,6 @@ def experiment_runtime_ms(conf: Config, study: str, experiment: str) -> int:
     """
     own = conf.studies[study]["experiments"][experiment].get("runtime")
     return conf.runtime_ms if own is None else max(conf.runtime_ms, units.parse_duration_us(own) // 1000)
-
-
-def _check_scale(scale: Mapping[str, Any], *, file: str, place: str) -> None:
-    """Raise ConfigError if the runtime or file size of a source's scale is invalid."""
-    if "runtime" in scale:
-        _milliseconds(scale, "runtime", at_least=1, file=file, place=place)
-    if "file_size" in scale:
-        _file_size(scale, file=file, place=place)
 
 
 def _milliseconds(
