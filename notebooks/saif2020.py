@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from iopatterns.analysis import report_tables
+from iopatterns.analysis import quantities, report_tables
 from iopatterns.analysis.statistics import random_to_sequential_ratios, ratio_verdict
 from iopatterns.analysis.tables import block_label
 from iopatterns.base.units import format_size
@@ -32,7 +32,7 @@ def report_numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, li
         study: The study.
         initial: Mean bandwidths of the initial experiment, as `Study.summary` returns them.
         ratios: Ratios of random to sequential bandwidth in the initial experiment, as `Study.ratios` returns them.
-        limit: The id of a published value in MB/s. According to the source, the difference between sequential and
+        limit: The id of a published bandwidth. According to the source, the difference between sequential and
             random writes is below this value.
 
     Returns:
@@ -47,7 +47,8 @@ def report_numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, li
           each level
         - published: block sizes, drives, ratios and gaps that the source published
     """
-    limit_mb_per_s = float(study.values.loc[study.values["id"] == limit, "value"].iloc[0])
+    published_limit = study.values.set_index("id").loc[limit]
+    limit_mb_per_s = published_limit["value"] * quantities.get_quantity("bandwidth").from_unit(published_limit["unit"])
     source = study.published("initial")
     source_ratios = random_to_sequential_ratios(source, ["drive_key", "bs_bytes"], "value")
     reads = source_ratios[source_ratios["operation"] == "read"]

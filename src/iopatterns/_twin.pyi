@@ -1,6 +1,6 @@
 """Types of the native module (src/twin/python)."""
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ class Number(_Declared):
     unit: str
     minimum: int
     maximum: int
+    default: NotRequired[int]
 
 class Ratio(_Declared):
     kind: Literal["ratio"]

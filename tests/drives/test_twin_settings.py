@@ -178,6 +178,18 @@ def test_a_digest_of_other_parameters_is_refused(disk_folder: Path) -> None:
         open_drive(disk_folder, specification).guard()
 
 
+def test_a_file_beyond_the_written_part_of_the_drive_is_refused(disk_folder: Path) -> None:
+    specification = on_twin("c400", {})
+    for file_size_bytes, extent in ((41 * 2**30, "40 GiB"), (2**20, "512 KiB")):
+        digest = models.load_model("c400").overridden([f"ftl.initial_extent={extent}"]).digest
+        specification["drive"] |= {"set": {"ftl.initial_extent": extent}, "model_digest": digest}
+        specification["drive"]["file_size_bytes"] = file_size_bytes
+        with pytest.raises(DriveError, match=f"fewer than the {file_size_bytes} of file_size. Make file_size smaller"):
+            open_drive(disk_folder, specification).guard()
+    specification["drive"]["file_size_bytes"] = 2**19
+    open_drive(disk_folder, specification).guard()
+
+
 def test_counters_in_metadata_are_of_one_repetition_only(disk_folder: Path) -> None:
     for raw in measured(disk_folder, on_twin("px05smb040", {}, "write"), 2):
         (job,) = json.loads(raw.read_text())["jobs"]

@@ -330,6 +330,9 @@ TEST_CASE("page mapping finds every unit where the newest write stored it") {
     parameters = page_drive(state, 2);
     parameters.page_mapping.gc_whole_blocks = true;
     run_against_reference<PageFtl>(parameters, 8, 3000);
+    parameters = page_drive(state, 2);
+    parameters.ftl.initial_extent = (5 << 20) + 3 * 4096;
+    run_against_reference<PageFtl>(parameters, 10, 3000);
   }
 }
 
@@ -347,8 +350,42 @@ TEST_CASE("log-block mapping finds every unit where the newest write stored it")
       parameters = log_drive(state, sharers, 1, 2);
       parameters.log_mapping.spare_logs = 2;
       run_against_reference<LogBlockFtl>(parameters, 9, 3000);
+      parameters.ftl.initial_extent = (5 << 20) + 3 * 4096;
+      run_against_reference<LogBlockFtl>(parameters, 11, 3000);
     }
   }
+}
+
+// Returns the number of units that a new drive has mapped. They must be its first units.
+template <class F>
+std::uint32_t mapped_at_first(Parameters parameters, std::int64_t extent_bytes) {
+  parameters.ftl.initial_extent = extent_bytes;
+  Bench<F> bench(parameters);
+  std::uint32_t mapped = 0;
+  while (mapped < bench.units() && bench.ftl().physical_page_of(mapped) != kNoUnit) ++mapped;
+  std::uint64_t wrong = 0;
+  for (std::uint32_t unit = mapped; unit < bench.units(); ++unit) {
+    wrong += bench.ftl().physical_page_of(unit) != kNoUnit;
+  }
+  std::uint64_t valid = 0;
+  for (std::uint32_t block = 0; block < block_count(bench.ftl()); ++block) valid += valid_units(bench.ftl(), block);
+  CHECK(wrong == 0);
+  CHECK(valid == mapped);
+  return mapped;
+}
+
+TEST_CASE("the initial state covers the initial extent, and the complete drive without one") {
+  for (const InitialState state : {InitialState::kSequential, InitialState::kRandom}) {
+    CAPTURE(static_cast<int>(state));
+    // by initial_extent in bytes: units of 4 KiB; the last of them may be written in part
+    for (const auto& [extent, units] :
+         {std::pair{0, 4096}, {1 << 30, 4096}, {5 << 20, 1280}, {(5 << 20) + 512, 1281}, {1, 1}}) {
+      CAPTURE(extent);
+      CHECK(mapped_at_first<PageFtl>(page_drive(state, 2), extent) == units);
+      CHECK(mapped_at_first<LogBlockFtl>(log_drive(state, 3, 1, 2), extent) == units);
+    }
+  }
+  CHECK(mapped_at_first<PageFtl>(page_drive(InitialState::kFresh), 5 << 20) == 0);
 }
 
 // Runs reads and writes. Returns their times and all counters.
@@ -445,6 +482,26 @@ TEST_CASE("write amplification is constant, and lower with more spare space") {
       last = *least;
     }
   }
+}
+
+TEST_CASE("victims with hardly a valid unit leave erased blocks in reserve") {
+  Parameters parameters = page_drive(InitialState::kSequential, 4);
+  parameters.capacity.size = 256 << 20;
+  parameters.flash.channels = 2;
+  parameters.flash.dies_per_channel = 1;
+  parameters.flash.pages_per_block = 64;
+  Bench<PageFtl> bench(parameters);
+  // one unit of each block of the first die stays valid, so that a row of moved units comes from many blocks
+  for (std::uint32_t unit = 0; unit < bench.units(); ++unit) {
+    const std::uint32_t page = bench.ftl().physical_page_of(unit);
+    const BlockShape& shape = bench.ftl().shape();
+    if (page % shape.block_units() != 0 || shape.die_of(page / shape.block_units()) != 0) {
+      bench.ftl().discard(bench.now, unit, 1);
+    }
+  }
+  std::mt19937_64 random(29);
+  for (std::uint32_t step = 0; step < 4 * bench.units(); ++step) bench.write({random() % (bench.units() / 4)});
+  CHECK(bench.ftl().blocks().free_blocks() > 0);
 }
 
 TEST_CASE("static data are moved only for wear levelling") {

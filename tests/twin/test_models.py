@@ -38,6 +38,19 @@ def test_describe_prints_every_parameter_with_its_unit() -> None:
     assert " us " in done.stdout
 
 
+def test_a_parameter_with_its_default_changes_neither_text_nor_digest(tmp_path: Path) -> None:
+    model = twin.load_model("px05smb040")
+    assert "initial_extent" not in MODEL.read_text() + model.text
+    content = copy.deepcopy(CONTENT)
+    entry = {"value": 0, "provenance": "assumed", "source": "written completely"}
+    content["parameters"]["ftl"]["initial_extent"] = entry
+    (tmp_path / "same.yaml").write_text(yaml.safe_dump(content))
+    assert twin.load_model(tmp_path / "same.yaml").digest == model.digest
+    assert model.overridden(["ftl.initial_extent=1 GiB"]).text == model.text.replace(
+        "ftl.over_provisioning", "ftl.initial_extent 1073741824\nftl.over_provisioning"
+    )
+
+
 def set_value(group: str, name: str, value: Any) -> Any:
     return lambda content: content["parameters"][group][name].update(value=value)
 

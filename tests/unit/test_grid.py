@@ -84,6 +84,35 @@ def test_fio_measures_after_the_ramp_time_in_five_intervals() -> None:
     assert {"--ramp_time=4000000us", "--runtime=20000ms", "--iopsavgtime=3800"} <= set(words)
 
 
+def test_single_cells_may_run_longer_than_the_rest_of_their_experiment() -> None:
+    longer = [
+        {"runtime": "20 s", "where": {"rw": ["randread"], "bs": ["28 KiB"]}},
+        {"runtime": "30 s", "drives": ["c400"]},
+        {"runtime": "1 ms"},
+    ]
+    conf = conf_of({"one": {"runtime": "2 s", "longer": longer, "vary": TWO_BY_TWO}})
+    runtimes_ms = {
+        cell.name.split("-j1")[0]: cell.specification["runtime_ms"] for cell in grid.expand_grid(conf, "study")
+    }
+    assert runtimes_ms == {"read-4k": 2000, "read-28k": 2000, "randread-4k": 2000, "randread-28k": 20_000}
+
+
+def test_an_experiment_sets_the_file_size_of_simulated_drives_alone() -> None:
+    twins = config.load_config(fixture_root(), {"drives": ["c400", "wiscsim", "scratch"]})
+    body: dict[str, Any] = {"file_size": "40 GiB", "regions": 4, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [4]}}
+    entry: Any = {**twins.drives["c400"], "set": {"flash.channels": "4", "capacity.size": "16 GiB"}}
+    conf = replace(
+        twins,
+        drives={**twins.drives, "cut": entry},
+        studies={"study": {"title": "", "fio": FIO, "experiments": {"one": body}}},
+        source_drives=frozenset(),
+    )
+    found = {cell.drive: cell.specification for cell in grid.expand_grid(conf, "study")}
+    sizes = {drive: specification["drive"]["file_size_bytes"] for drive, specification in found.items()}
+    assert sizes == {"c400": 40 * 2**30, "wiscsim": 2**29, "scratch": twins.file_size_bytes, "cut": 2**34}
+    assert {drive: 4 * specification["fio"]["size"] for drive, specification in found.items()} == sizes
+
+
 def test_a_study_may_set_the_interval_of_each_rate() -> None:
     (cell,) = expand({"rw": ["randread"], "bs": ["4k"]}, {**FIO, "iopsavgtime": 500})
     words = fio.fio_command_line(cell.specification, "target", 1, 60_000, "out.json")

@@ -2,7 +2,8 @@
 
 tests/earlier_formats was recorded with commit 35b2b2e: a packed study with raw files (study.tar.xz) and the model that
 it uses (own.yaml), the configuration (config.yaml), the collected table (measurements.parquet), an archive of one of
-its drives (own-full.tar.xz), a block trace with the result of its replay, and a trace of system calls.
+its drives (own-full.tar.xz), a block trace with the result of its replay on a model (c400.yaml), and a trace of system
+calls.
 """
 
 import json
@@ -68,7 +69,7 @@ def test_an_archive_replaces_the_drive(project: Project) -> None:
 
 
 def test_a_block_trace_is_replayed_to_the_same_result() -> None:
-    replayed = CliRunner().invoke(twin_command, ["replay", "c400", str(FILES / "blocks.parquet")])
+    replayed = CliRunner().invoke(twin_command, ["replay", str(FILES / "c400.yaml"), str(FILES / "blocks.parquet")])
     assert replayed.exit_code == 0, replayed.output
     assert json.loads(replayed.stdout) == json.loads((FILES / "replayed.json").read_text())
 

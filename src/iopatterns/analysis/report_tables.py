@@ -636,4 +636,5 @@ def _interval_label(summary: pd.DataFrame) -> str:
 
 
 def _as_published(value: float) -> str:
-    return NO_VALUE if pd.isna(value) else f"{value:g}"
+    """Return a published value as text. A value that was converted to another unit has four digits."""
+    return NO_VALUE if pd.isna(value) else f"{value:g}" if value == round(value, 4) else f"{value:.4g}"

@@ -53,6 +53,21 @@ class SourceScale(TypedDict):
     differs: NotRequired[str]
 
 
+class LongerCells(TypedDict):
+    """Cells of an experiment that run longer than the others.
+
+    Attributes:
+        runtime: The time for which fio measures in each repetition of these cells, such as ``500 s``.
+        drives: The names of the drives of the cells; without this key, all drives.
+        where: The levels of the cells, by factor, such as ``{"bs": ["28k"]}``. Cells have any level of a factor that is
+            not named.
+    """
+
+    runtime: str
+    drives: NotRequired[list[str]]
+    where: NotRequired[dict[str, list[int | str]]]
+
+
 class ExperimentConfig(TypedDict):
     """An experiment of a study, as in a file in config/studies.
 
@@ -68,6 +83,9 @@ class ExperimentConfig(TypedDict):
         tables: The tables about the experiment that the notebook writes, by file name without suffix.
         figures: The figures about the experiment that the notebook writes, by file name without suffix.
         runtime: The shortest time for which fio must measure in each repetition, such as ``2 s``.
+        longer: Cells with a longer runtime. If several entries apply to a cell, the longest runtime is used.
+        file_size: Size of the part of a simulated drive that is read and written, such as ``40 GiB``, instead of the
+            size in config.yaml. It replaces the size of the study.
         regions: Number of equal parts of the measured file. Each job of fio uses one part.
         twins_only: Whether the experiment is for simulated drives only.
         fio: The fio options that are the same in all cells of the experiment, such as ``{"numjobs": 4}``.
@@ -83,6 +101,8 @@ class ExperimentConfig(TypedDict):
     tables: NotRequired[list[str]]
     figures: NotRequired[list[str]]
     runtime: NotRequired[str]
+    longer: NotRequired[list[LongerCells]]
+    file_size: NotRequired[str]
     regions: NotRequired[int]
     twins_only: NotRequired[bool]
     fio: NotRequired[dict[str, int | str]]
@@ -103,6 +123,8 @@ class StudyConfig(TypedDict):
         source: Authors, number or venue, and year of the publication that the study reproduces.
         drives: The names of the drives that run the experiments without a key ``drives``.
         repetitions: Number of repetitions of each cell, instead of the number in config.yaml.
+        file_size: Size of the part of a simulated drive that is read and written, such as ``40 GiB``, instead of the
+            size in config.yaml.
         tables: The other tables that the notebook writes, which belong to no single experiment. They are given by file
             name without suffix.
         figures: The other figures that the notebook writes, which belong to no single experiment. They are given by
@@ -124,6 +146,7 @@ class StudyConfig(TypedDict):
     source: NotRequired[str]
     drives: NotRequired[list[str]]
     repetitions: NotRequired[int]
+    file_size: NotRequired[str]
     tables: NotRequired[list[str]]
     figures: NotRequired[list[str]]
     iodepth_has_no_effect: NotRequired[bool]
@@ -252,6 +275,10 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
             _check_names(body.get("drives", ()), "drives", valid, where, file=file, place=place)
             if isinstance(scale := body.get("source_scale", study.get("source_scale")), dict):
                 _check_names(scale.get("drives", ()), "drives", valid, where, file=file, place=f"{place}source_scale.")
+            for index, cells in enumerate(body.get("longer", ())):
+                _check_names(
+                    cells.get("drives", ()), "drives", valid, where, file=file, place=f"{place}longer[{index}]."
+                )
             _complete_experiment(body, study, overrides or {}, file=file, place=place)
 
     drives: list[str] = []
@@ -298,10 +325,19 @@ def _complete_experiment(
     Raises:
         ConfigError: A time or size is invalid.
     """
-    if "runtime" in overrides:
-        body.pop("runtime", None)  # the runtime of the command line applies to every experiment
+    if "runtime" in overrides:  # the runtime of the command line applies to every experiment
+        body.pop("runtime", None)
+        body.pop("longer", None)
     if "runtime" in body:
         _milliseconds(body, "runtime", at_least=1, file=file, place=place)
+    for index, cells in enumerate(body.get("longer", ())):
+        _milliseconds(cells, "runtime", at_least=1, file=file, place=f"{place}longer[{index}].")
+    if "file_size" in overrides:  # as with the runtime
+        body.pop("file_size", None)
+    elif "file_size" in study:
+        body.setdefault("file_size", study["file_size"])
+    if "file_size" in body:
+        _file_size(body, file=file, place=place)
     if "drives" in study:
         body.setdefault("drives", study["drives"])
     if "source_scale" in study:
@@ -497,6 +533,7 @@ def with_scale_of(conf: Config, study: str, experiment: str, drive: str) -> Conf
     runtime_ms = conf.runtime_ms
     if "runtime" in scale or scale.get("one_pass"):
         body.pop("runtime", None)
+        body.pop("longer", None)
         runtime_ms = _milliseconds(scale, "runtime", at_least=1) if "runtime" in scale else 0
     scaled: StudyConfig = {**content, "experiments": {**content["experiments"], experiment: body}}
     return replace(
@@ -520,6 +557,29 @@ def experiment_runtime_ms(conf: Config, study: str, experiment: str) -> int:
     """
     own = conf.studies[study]["experiments"][experiment].get("runtime")
     return conf.runtime_ms if own is None else max(conf.runtime_ms, units.parse_duration_us(own) // 1000)
+
+
+def with_file_size_of(conf: Config, study: str, experiment: str, drive: str) -> Config:
+    """Return the configuration with the file size that an experiment has on a drive.
+
+    The experiment may set a file size for simulated drives, on which a large file needs neither space nor time. It is
+    at most the capacity of the drive. Real drives have the file size in config.yaml.
+
+    Args:
+        conf: The configuration.
+        study: The name of a configured study.
+        experiment: The name of an experiment of the study.
+        drive: The name of a configured drive.
+    """
+    body, entry = conf.studies[study]["experiments"][experiment], conf.drives[drive]
+    if "file_size" not in body or not kinds.is_simulated(entry):
+        return conf
+    from iopatterns.twin import models  # few studies set a file size
+
+    model = models.load_model(entry["model"]).overridden(
+        f"{name}={value}" for name, value in entry.get("set", {}).items()
+    )
+    return replace(conf, file_size_bytes=min(_file_size(body), model.size_bytes // 2**20 * 2**20))
 
 
 def _milliseconds(

@@ -38,7 +38,7 @@ def study_settings(conf: config.Config, study: str) -> dict[str, Any]:
           `config.Config`
         - ``runtime_ms``: the runtime of each experiment, by name of the experiment
         - ``experiments``: eight hexadecimal digits for each experiment, by name. They are a hash of its fio options,
-          its levels (the values that it varies) and its number of regions.
+          its levels (the values that it varies), its number of regions, its file size and its longer cells.
     """
     content = conf.studies[study]
     return {
@@ -54,6 +54,7 @@ def study_settings(conf: config.Config, study: str) -> dict[str, Any]:
 
 def _digest(content: config.StudyConfig, body: config.ExperimentConfig) -> str:
     asked = {"fio": {**content["fio"], **body.get("fio", {})}, "vary": body["vary"], "regions": body.get("regions")}
+    asked |= {key: body[key] for key in ("file_size", "longer") if key in body}
     return cells.specification_digest(asked)[:_DIGITS]
 
 

@@ -174,7 +174,7 @@ def _specification(study: str, drive: str, point: _Point) -> records.Specificati
     conf, options, replay = point.config, point.options, point.replay
     entry = conf.drives[drive]
     # a replay ends with its trace, and uses as much of the drive as the trace needs
-    runtime_ms = 0 if replay else config.experiment_runtime_ms(conf, study, point.experiment)
+    runtime_ms = 0 if replay else _runtime_ms(conf, study, drive, point)
     fio = {**options, **point.size}
     to_check = study_check.GridPoint(conf.studies[study], point.experiment, fio, entry, runtime_ms)
     if problem := study_check.find_problem(to_check, conf):
@@ -198,6 +198,20 @@ def _specification(study: str, drive: str, point: _Point) -> records.Specificati
     if point.settings:
         specification["settings"] = point.settings
     return specification
+
+
+def _runtime_ms(conf: config.Config, study: str, drive: str, point: _Point) -> int:
+    """Return how long fio measures in each repetition of a cell, in ms.
+
+    The arguments are those of `_specification`.
+    """
+    runtimes = [config.experiment_runtime_ms(conf, study, point.experiment)]
+    levels = {**point.options, **point.settings}
+    for longer in conf.studies[study]["experiments"][point.experiment].get("longer", ()):
+        wanted = {name: map(FACTORS[name].read, given) for name, given in longer.get("where", {}).items()}
+        if drive in longer.get("drives", [drive]) and all(levels.get(name) in given for name, given in wanted.items()):
+            runtimes.append(units.parse_duration_us(longer["runtime"]) // 1000)
+    return max(runtimes)
 
 
 def _drive_specification(
@@ -337,6 +351,7 @@ def _points(conf: config.Config, study: str, drive: str) -> Iterator[_Point]:
 
 def _points_of_experiment(conf: config.Config, study: str, experiment: str, drive: str) -> Iterator[_Point]:
     """Yield each combination of levels of an experiment on a drive, like `_points`."""
+    conf = config.with_file_size_of(conf, study, experiment, drive)
     if kinds.is_simulated(conf.drives[drive]):
         conf = config.with_scale_of(conf, study, experiment, drive)
     content = conf.studies[study]

@@ -39,8 +39,9 @@ _NOT_SIMULATED = (
     *("bsrange", "blocksize_range", "bssplit", "bs_unaligned", "percentage_random", "random_distribution", "zonemode"),
     *("thinktime", "rate", "rate_iops", "rate_process", "fsync", "fdatasync", "sync", "read_iolog"),
 )
-_REGION_BYTES = 2**30  # accessed part of the drive; as large as the file of the report's measurements
+_REGION_BYTES = 2**30  # accessed part of the drive; as large as the file of most measurements of the report
 _RUNTIME_S = 2.0  # simulated time of each point; as long as a repetition of the report
+_FEW_OFFSETS = 0.5  # random offsets, as a share of the blocks, that may be drawn independently of each other
 _SIGNIFICANT_DIGITS = 4  # of a fitted parameter; further digits of the solver are noise
 # Largest mean absolute relative error of a fit; the shipped models have less than 0.03
 MAX_MEAN_ERROR = 0.2
@@ -81,6 +82,7 @@ class MeasuredPoint:
         direction: ``read`` or ``write`` if the value counts only the reads or only the writes of a mixed workload;
             otherwise empty.
         predicted: Whether the point is held out: the fit ignores it, and its error is reported separately.
+        runtime_s: Simulated time of the measurement; None for the time of the other points (`PointRun.runtime_s`).
     """
 
     id: str
@@ -93,6 +95,7 @@ class MeasuredPoint:
     rwmixread: int = 50
     direction: str = ""
     predicted: bool = False
+    runtime_s: float | None = None
 
     @property
     def read_share(self) -> float:
@@ -120,11 +123,14 @@ class PointRun:
         settings: Values that replace values of the model during the fit, by parameter and as in a model file:
             ``{"capacity.size": "4 GiB"}`` if the points were measured on that part of the drive. The fitted model does
             not contain these values.
+        region_bytes: Size of the part of the drive that the workloads access, from its start. A larger size than the
+            drive stands for all of the drive.
     """
 
     ramp_time_s: float = 0.0
     runtime_s: float = _RUNTIME_S
     settings: Mapping[str, Any] = field(default_factory=dict)
+    region_bytes: int = _REGION_BYTES
 
 
 _DEFAULT_RUN = PointRun()
@@ -195,7 +201,8 @@ def simulate_point(model: models.Model, point: MeasuredPoint, seed: int = 1, run
         point: The point: a workload and the rate or latency that was measured for it. The measured value only
             determines the number of requests.
         seed: Seed of the offsets and operations, and of the drive's random numbers.
-        run: Ramp time and runtime. The attribute ``settings`` is ignored: the caller applies the settings to the model.
+        run: Ramp time, runtime and region. The attribute ``settings`` is ignored: the caller applies the settings to
+            the model.
 
     Returns:
         The simulated value in the unit of the point.
@@ -204,8 +211,9 @@ def simulate_point(model: models.Model, point: MeasuredPoint, seed: int = 1, run
         TwinError: The drive is too small for one request per job.
     """
     ramp = round(run.ramp_time_s * _requests_per_second(point))
-    requests = ramp + max(1000, round(run.runtime_s * _requests_per_second(point)))
-    region = min(_REGION_BYTES, model.size_bytes) // point.bs_bytes
+    runtime_s = run.runtime_s if point.runtime_s is None else point.runtime_s
+    requests = ramp + max(1000, round(runtime_s * _requests_per_second(point)))
+    region = min(run.region_bytes, model.size_bytes) // point.bs_bytes
     if region < point.numjobs:
         raise TwinError(
             f"{model.name}: point '{point.id}': the drive has less than {point.bs_bytes} bytes for each job"
@@ -218,6 +226,7 @@ def simulate_point(model: models.Model, point: MeasuredPoint, seed: int = 1, run
         at_random=point.rw.startswith("rand"),
         read_share=point.read_share,
         numjobs=point.numjobs,
+        each_once=requests > _FEW_OFFSETS * region,
     )
     native = _twin.Replay(model.text, point.numjobs, point.iodepth, seed)
     done = [native.feed(np.empty(0, np.int64), *columns), native.finish()]
@@ -615,6 +624,7 @@ def published_points(root: Path, recipe: Mapping[str, Any]) -> list[MeasuredPoin
     - ``points``: path of a CSV table of published values, such as ``data/published/saif2020/values.csv``.
     - ``fitted``: a mapping whose keys are the ids of the rows that become fitted points.
     - ``predicted``: a mapping whose keys are the ids of the rows that become held-out points. It may be missing.
+    - ``runtimes_s``: the runtime of each point that has one of its own, by id. It may be missing.
 
     Args:
         root: Folder to which the path of the table is relative.
@@ -636,7 +646,8 @@ def published_points(root: Path, recipe: Mapping[str, Any]) -> list[MeasuredPoin
             if name not in rows:
                 raise TwinError(f"{path}: there is no value '{name}', which the fit section of the model refers to")
             point = _point_of_row(rows[name], f"{path}: {name}")
-            points.append(replace(point, predicted=use == "predicted"))
+            own_s = recipe.get("runtimes_s", {}).get(name)
+            points.append(replace(point, predicted=use == "predicted", runtime_s=own_s))
     return points
 
 
@@ -667,10 +678,15 @@ def recorded_run(recipe: Mapping[str, Any]) -> PointRun:
     """Return the conditions under which a recorded fit simulated its points.
 
     Args:
-        recipe: Section ``fit`` of a model file, which records the fit. The keys ``ramp_time_s``, ``runtime_s`` and
-            ``set`` become the attributes of the result. A missing key has the default value of `PointRun`.
+        recipe: Section ``fit`` of a model file, which records the fit. The keys ``ramp_time_s``, ``runtime_s``, ``set``
+            and ``region_bytes`` become the attributes of the result. A missing key has the default value of `PointRun`.
     """
-    return PointRun(recipe.get("ramp_time_s", 0.0), recipe.get("runtime_s", _RUNTIME_S), recipe.get("set", {}))
+    return PointRun(
+        recipe.get("ramp_time_s", 0.0),
+        recipe.get("runtime_s", _RUNTIME_S),
+        recipe.get("set", {}),
+        recipe.get("region_bytes", _REGION_BYTES),
+    )
 
 
 def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
@@ -681,11 +697,13 @@ def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
         points_source: Where the points come from, such as the path of a table.
 
     Returns:
-        A mapping with these keys. ``set``, ``ramp_time_s``, ``runtime_s``, ``predicted`` and ``at_bounds`` are left out
-        if they have their default values or are empty.
+        A mapping with these keys. ``set``, ``ramp_time_s``, ``runtime_s``, ``runtimes_s``, ``region_bytes``,
+        ``predicted`` and ``at_bounds`` are left out if they have their default values or are empty.
 
         - ``points``: the source of the points.
-        - ``set``, ``ramp_time_s`` and ``runtime_s``: the conditions of the simulation, see `PointRun`.
+        - ``set``, ``ramp_time_s``, ``runtime_s`` and ``region_bytes``: the conditions of the simulation, see
+          `PointRun`.
+        - ``runtimes_s``: the runtime of each point that has one of its own, by the id of the point.
         - ``moved``: the names of the fitted parameters.
         - ``fitted`` and ``predicted``: for each fitted and each held-out point, a text with the measured value, the
           simulated value and the error.
@@ -698,12 +716,15 @@ def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
             for point, value, error in fitted.compared(predicted=predicted)
         }
 
-    defaults = {"set": {}, "ramp_time_s": 0.0, "runtime_s": _RUNTIME_S, "predicted": {}, "at_bounds": {}}
+    defaults = {"set": {}, "ramp_time_s": 0.0, "runtime_s": _RUNTIME_S, "region_bytes": _REGION_BYTES}
+    defaults |= {"runtimes_s": {}, "predicted": {}, "at_bounds": {}}
     section = {
         "points": points_source,
         "set": dict(fitted.run.settings),
         "ramp_time_s": fitted.run.ramp_time_s,
         "runtime_s": fitted.run.runtime_s,
+        "runtimes_s": {point.id: point.runtime_s for point in fitted.points if point.runtime_s is not None},
+        "region_bytes": fitted.run.region_bytes,
         "moved": list(fitted.moved),
         "fitted": rows(False),
         "predicted": rows(True),
@@ -734,8 +755,9 @@ def fit_from_files(
         output: File for the fitted model; None to write no file.
         root: Folder to which the paths in the model file are relative.
         max_error: Limit for the mean of the absolute relative errors of the fitted points; 0.2 is 20 %.
-        given: Conditions of the simulation by name: ``ramp_time_s``, ``runtime_s`` and ``set`` (the settings of
-            `PointRun`). They replace the defaults, or in a repeated fit the conditions that the model file records.
+        given: Conditions of the simulation by name: ``ramp_time_s``, ``runtime_s``, ``region_bytes`` and ``set`` (the
+            settings of `PointRun`). They replace the defaults, or in a repeated fit the conditions that the model file
+            records.
 
     Returns:
         The text of `fit_report`.

@@ -35,6 +35,8 @@ _UNITS = {
     | {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
     "bytes/s": {"B/s": 1, "kB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9},
 }
+# Origin of a parameter that a model file leaves out
+_DEFAULT_ENTRY = {"provenance": "assumed", "source": "the default: the model file has no value"}
 _EXAMPLES = {"ns": "72 us", "bytes": "16 KiB", "bytes/s": "868 MB/s"}
 # Units that format_number() tries, in this order
 _WRITTEN_UNITS = {
@@ -95,11 +97,16 @@ class Model:
     def text(self) -> str:
         """Model as the simulated drive reads it: lines of the form ``key value``.
 
-        Times are in nanoseconds, sizes in bytes, rates in bytes per second. Switches are 0 or 1.
+        Times are in nanoseconds, sizes in bytes, rates in bytes per second. Switches are 0 or 1. A parameter with its
+        default value is left out, so that a new parameter does not change the digests of existing models.
         """
         lines = [f"kind {self.kind}"]
         lines += [f"identity.{key} {self.identity[key]}" for key in sorted(self.identity)]
-        lines += [f"{name} {int(value) if isinstance(value, bool) else value}" for name, value in self.values.items()]
+        lines += [
+            f"{name} {int(value) if isinstance(value, bool) else value}"
+            for name, value in self.values.items()
+            if value != _defaults().get(name)
+        ]
         lines.append(f"mode_page.savable {int(self.savable)}")
         lines += [f"mode_page.{name} {value} {how}" for name, (value, how) in sorted(self.mode_page.items())]
         return "\n".join(lines) + "\n"
@@ -215,9 +222,17 @@ def declared_parameters() -> "dict[str, _twin.Parameter]":
         Declarations by ``group.name``, such as ``flash.read_time``. A declaration is a mapping with the keys ``group``,
         ``name``, ``text`` (the meaning in words) and ``kind`` (``number``, ``ratio``, ``toggle`` or ``choice``). A
         number also has ``unit`` (``ns``, ``bytes``, ``bytes/s`` or ``count``), ``minimum`` and ``maximum``, a ratio has
-        ``minimum`` and ``maximum``, and a choice has ``choices``.
+        ``minimum`` and ``maximum``, and a choice has ``choices``. A parameter that a model file may leave out has a
+        ``default``.
     """
     return {f"{each['group']}.{each['name']}": each for each in _twin.parameters()}
+
+
+@cache
+def _defaults() -> dict[str, int]:
+    """Return the value of each parameter that a model file may leave out, by ``group.name``."""
+    numbers = {name: each for name, each in declared_parameters().items() if each["kind"] == "number"}
+    return {name: each["default"] for name, each in numbers.items() if "default" in each}
 
 
 def valid_values_text(parameter: "_twin.Parameter") -> str:
@@ -353,13 +368,15 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
         "x-hint": "study/id of a published claim or value, such as my-study/table-1; * matches any characters",
     }
     chosen = {"type": "array", "minItems": 1, "items": statement, "x-hint": "a list such as [my-study/table-1]"}
-    groups: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    optional: dict[str, dict[str, Any]] = {}
     wanted = list(_twin.groups(kind, mapping))
     for name, parameter in declared_parameters().items():
         group, short = name.split(".")
         if group in wanted:
             value = {"value": {"x-hint": valid_values_text(parameter)}, **sourced}
-            groups.setdefault(group, {})[short] = _closed(value, chosen_for=chosen)
+            target = optional if name in _defaults() else groups
+            target.setdefault(group, {})[short] = _closed(value, chosen_for=chosen)
     whole = {"type": "integer", "minimum": 0, "x-hint": "a whole number"}
     plain = {**text, "pattern": r"^[ -~]*$"}  # INQUIRY data are ASCII, and a line break would corrupt Model.text
     lengths = {"vendor": 8, "product": 16, "revision": 4, "serial": 20}
@@ -390,6 +407,12 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
         set={"type": "object", "x-hint": "parameters by name, such as capacity.size: 4 GiB"},
         ramp_time_s={"type": "number", "minimum": 0, "x-hint": "a number of seconds from 0"},
         runtime_s={"type": "number", "exclusiveMinimum": 0, "x-hint": "a number of seconds above 0"},
+        runtimes_s={
+            "type": "object",
+            "additionalProperties": {"type": "number", "exclusiveMinimum": 0, "x-hint": "a number of seconds above 0"},
+            "x-hint": "numbers of seconds by id of the point",
+        },
+        region_bytes={"type": "integer", "minimum": 1, "x-hint": "a number of bytes above 0"},
         predicted=rows,
         at_bounds=rows,
     )
@@ -399,7 +422,7 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
             "description": text,
             "kind": {"enum": ["ssd", "hard_disk"], "x-hint": "ssd or hard_disk"},
             "identity": _closed(identity),
-            "parameters": _closed({group: _closed(parameters) for group, parameters in groups.items()}),
+            "parameters": _closed({name: _closed(group, **optional.get(name, {})) for name, group in groups.items()}),
             "mode_page": _closed({"savable": {"type": "boolean", "x-hint": "yes or no"}}, **page),
         },
         fit=fit,
@@ -521,7 +544,8 @@ def _relative_text(path: Path) -> str:
 def _parse_values(content: Any) -> tuple[dict[str, ParameterValue], list[str]]:
     """Return the valid parameters of a model file, and a line per invalid one.
 
-    Missing parameters are skipped here: the check against the schema reports them.
+    A missing parameter has its default. Missing parameters without a default are skipped here: the check against the
+    schema reports them.
 
     Args:
         content: The parsed YAML file.
@@ -534,7 +558,8 @@ def _parse_values(content: Any) -> tuple[dict[str, ParameterValue], list[str]]:
     for name, parameter in declared_parameters().items():
         group, short = name.split(".")
         try:
-            value = content["parameters"][group][short]["value"]
+            entries = content["parameters"][group]
+            value = entries[short]["value"] if short in entries or name not in _defaults() else _defaults()[name]
         except (KeyError, TypeError, IndexError):
             continue
         try:
@@ -548,7 +573,7 @@ def _build_model(path: Path, content: Mapping[str, Any], values: Mapping[str, Pa
     entries = {}
     for name in values:
         group, short = name.split(".")
-        entries[name] = content["parameters"][group][short]
+        entries[name] = content["parameters"][group].get(short, _DEFAULT_ENTRY)
     page = {name: entry for name, entry in content["mode_page"].items() if name != "savable"}
     entries |= {f"mode_page.{name}": entry for name, entry in page.items()}
     return Model(

@@ -14,6 +14,7 @@ def synthetic_requests(
     at_random: bool,
     read_share: float,
     numjobs: int = 1,
+    each_once: bool = False,
 ) -> RequestColumns:
     """Return random or sequential requests for a simulated drive, as three arrays.
 
@@ -26,13 +27,18 @@ def synthetic_requests(
             the region from start to end, again and again, and the jobs take turns.
         read_share: Probability that a request is a read, from 0 to 1. All other requests are writes.
         numjobs: Number of jobs. It has no effect on random offsets.
+        each_once: Whether random offsets take each block of the region once before they take any block again, as fio's
+            offsets do. Otherwise they are independent of each other, which is much the same if they are few.
 
     Returns:
         Operations (uint8; 0 is a read, 1 is a write), offsets in bytes (uint64) and sizes in bytes (uint64). Each array
         has ``count`` elements. Offsets are multiples of ``bs_bytes``.
     """
     region = region_bytes // bs_bytes
-    if at_random:
+    if at_random and each_once:
+        passes = [generator.permutation(region) for _ in range(-(-count // region))]
+        blocks = np.concatenate(passes)[:count].astype(np.uint64)
+    elif at_random:
         blocks = generator.integers(0, region, count, dtype=np.uint64)
     else:
         part = region // numjobs

@@ -36,6 +36,11 @@ class Setter final : public FieldVisitor {
     value = choose(name, 0, {"0", "1"}, text) == 1;
   }
 
+  void optional_size(const char* name, std::int64_t& value, std::int64_t minimum, std::int64_t maximum,
+                     const char*) override {
+    if (values_.contains(key(name))) set_in_range(name, value, minimum, maximum);
+  }
+
  private:
   std::size_t choose(const char* name, std::size_t, std::initializer_list<const char*> choices, const char*) override {
     const std::string text = take(values_, key(name));

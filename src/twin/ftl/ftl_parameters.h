@@ -15,13 +15,23 @@ enum class InitialState : std::uint8_t { kFresh, kSequential, kRandom };
 struct FtlParameters {
   Mapping mapping = Mapping::kPage;
   InitialState initial_state = InitialState::kFresh;
+  std::int64_t initial_extent = 0;
   double over_provisioning = 0;
+
+  // Returns how many of the drive's units initial_state has written, if it is not fresh.
+  [[nodiscard]] std::uint32_t initial_units(std::uint32_t units, std::int64_t unit_bytes) const {
+    const std::int64_t written = (initial_extent + unit_bytes - 1) / unit_bytes;
+    return written == 0 || written > units ? units : static_cast<std::uint32_t>(written);
+  }
 
   void visit(FieldVisitor& v) {
     v.choice("mapping", mapping, {"page", "log_block"},
              "page: maps pages; log_block: maps blocks, with a few page-mapped log blocks (drives of 2008)");
     v.choice("initial_state", initial_state, {"fresh", "sequential", "random"},
              "never written, filled once in order, or overwritten at random until garbage collection is steady");
+    v.optional_size("initial_extent", initial_extent, 0, 1LL << 50,
+                    "part of the drive, from its start, that initial_state has written; the rest is unwritten, as "
+                    "after a discard; 0: all of the drive");
     v.ratio("over_provisioning", over_provisioning, 0.01, 31, "spare flash as a share of the capacity");
   }
 };

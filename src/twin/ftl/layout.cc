@@ -72,7 +72,7 @@ std::uint32_t InitialLayout::valid_units(std::uint32_t block) const {
 
 std::uint32_t InitialLayout::physical_page_of(std::uint32_t unit) const {
   const std::uint32_t block_units = shape_.block_units();
-  if (state_ == InitialState::kFresh) return kNoUnit;
+  if (state_ == InitialState::kFresh || unit >= units_) return kNoUnit;
   if (state_ == InitialState::kSequential) {
     const std::uint32_t program = unit / shape_.row_units;
     const std::uint32_t row = program / shape_.dies;

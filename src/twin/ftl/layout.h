@@ -32,10 +32,11 @@ std::uint32_t turn_of_die(const BlockShape& shape, std::uint64_t row, std::uint3
 // Stands for no unit and for no physical page.
 inline constexpr std::uint32_t kNoUnit = 0xFFFFFFFF;
 
-// A drive that is fresh, filled in order, or overwritten at random until garbage collection is steady. Under uniformly
-// random writes the share of valid units in a block falls exponentially with the age of the block, from 1 for the
-// youngest block to the share of the next victim (P. Desnoyers, Analytic modeling of SSD write performance, SYSTOR
-// 2012, for collecting the oldest block; greedy collection is close to it for uniform writes).
+// A drive whose first `units` are fresh, filled in order, or overwritten at random until garbage collection is steady.
+// The units after these were never written. Under uniformly random writes the share of valid units in a block falls
+// exponentially with the age of the block, from 1 for the youngest block to the share of the next victim (P. Desnoyers,
+// Analytic modeling of SSD write performance, SYSTOR 2012, for collecting the oldest block; greedy collection is close
+// to it for uniform writes).
 class InitialLayout {
  public:
   // `free_blocks` is the number of blocks that garbage collection keeps free in the steady state.

@@ -89,36 +89,37 @@ LogBlockFtl::LogBlockFtl(std::int64_t capacity_bytes, const FlashParameters& fla
       log_p2l_(logs_.size() * shape_.block_units),
       invalid_(units_ / 64 + 1) {
   properties_ = {unit_bytes_, 1, shape_.row_units, shape_.dies, mapping.background_merge_idle};
-  fill_initially(ftl.initial_state);
+  fill_initially(ftl.initial_state, ftl.initial_units(units_, flash.page));
 }
 
-void LogBlockFtl::fill_initially(InitialState state) {
+// Fills the data blocks of the first `units`.
+void LogBlockFtl::fill_initially(InitialState state, std::uint32_t units) {
   std::uint32_t used = 0;
   if (state != InitialState::kFresh) {
-    for (; used < shape_.data_blocks; ++used) {
+    for (; used * shape_.block_units < units; ++used) {
       assign(used, Use::kData, used);
-      blocks_[used].filled = blocks_[used].valid = units_of(used);
+      blocks_[used].filled = blocks_[used].valid = std::min(units_of(used), units - used * shape_.block_units);
       data_[used].block = used;
     }
   }
+  const std::uint32_t data_blocks = used;
   for (; used < shape_.blocks; ++used) free_.push_back(used);
-  if (state == InitialState::kRandom) fill_logs();
+  if (state == InitialState::kRandom) fill_logs(data_blocks);
 }
 
-// Fills the log blocks with pages as random overwrites leave them.
-void LogBlockFtl::fill_logs() {
-  const auto logs =
-      std::min(static_cast<std::uint32_t>(logs_.size()) - spare_logs_, first_shared() + shape_.data_blocks);
+// Fills the log blocks with pages as random overwrites of the first data blocks leave them.
+void LogBlockFtl::fill_logs(std::uint32_t data_blocks) {
+  const auto logs = std::min(static_cast<std::uint32_t>(logs_.size()) - spare_logs_, first_shared() + data_blocks);
   for (std::uint32_t number = first_shared(); number < logs; ++number) {
     std::uint32_t block = kNone;
     for (std::uint32_t page = 0; page < shape_.block_units; ++page) {
       const std::uint64_t noise = splitmix(static_cast<std::uint64_t>(number) << 32 | page);
       // logs that are not shared serve one data block each, evenly spread over the drive
       const std::uint64_t chosen = blocks_per_log_ == 1
-                                       ? static_cast<std::uint64_t>(number) * shape_.data_blocks / logs
-                                       : splitmix(number + noise % blocks_per_log_ * logs_.size()) % shape_.data_blocks;
+                                       ? static_cast<std::uint64_t>(number) * data_blocks / logs
+                                       : splitmix(number + noise % blocks_per_log_ * logs_.size()) % data_blocks;
       const auto data_block = static_cast<std::uint32_t>(chosen);
-      const auto offset = static_cast<std::uint32_t>((noise >> 20) % units_of(data_block));
+      const auto offset = static_cast<std::uint32_t>((noise >> 20) % blocks_[data_[data_block].block].filled);
       if (block == kNone) block = open_log(number, data_block, 0);
       map_to_next_page(data_block * shape_.block_units + offset, block);
       data_[data_block].log = number;

@@ -29,7 +29,8 @@
 // are programmed as padding. A data block whose beginning alone is written takes the following pages directly.
 //
 // Initial states: fresh; sequential: filled data block by data block; random: like sequential, and every log block is
-// full of pages with random offsets in data blocks all over the drive, so the first overwrite elsewhere needs a merge.
+// full of pages with random offsets in filled data blocks all over the drive, so the first overwrite elsewhere needs a
+// merge.
 //
 // Memory: 4 bytes and a bit for each unit and 4 bytes for each page of a log block, allocated only where something has
 // been written, and some bytes for each mapping block.
@@ -133,8 +134,8 @@ class LogBlockFtl final : public Ftl, private EventHandler {
     Nanoseconds ready = 0;
   };
 
-  void fill_initially(InitialState state);
-  void fill_logs();
+  void fill_initially(InitialState state, std::uint32_t units);
+  void fill_logs(std::uint32_t data_blocks);
 
   void on_event(Nanoseconds now, std::uint64_t what) override;
 

@@ -74,7 +74,8 @@ PageFtl::PageFtl(std::int64_t capacity_bytes, const FlashParameters& flash, cons
       start_collecting_(reserve_units(mapping.gc_reserve, shape_)),
       stop_collecting_(reserve_units(mapping.background_gc_reserve, shape_)),
       collect_whole_blocks_(mapping.gc_whole_blocks),
-      initial_(ftl.initial_state, shape_, units_, static_cast<std::uint32_t>(mapping.gc_reserve) * shape_.dies),
+      initial_(ftl.initial_state, shape_, ftl.initial_units(units_, mapping.unit),
+               static_cast<std::uint32_t>(mapping.gc_reserve) * shape_.dies),
       pool_(shape_, initial_, mapping.gc_policy, static_cast<std::uint32_t>(mapping.wear_spread), counters),
       flash_(flash, ageing, seed, counters),
       reader_(events, flash_, client),
@@ -300,6 +301,8 @@ void PageFtl::collect(Nanoseconds now) {
   }
   ++counters_.gc_runs_foreground;
   const std::uint64_t missing = start_collecting_ - erased;
+  // Victims with hardly a valid unit free much more than a row needs. This credit must not use up the reserve.
+  if (missing >= reserve_units(1, shape_)) debt_ = std::max<std::int64_t>(debt_, 0);
   const std::int64_t row_debt = kDebtParts * shape_.row_units;
   debt_ +=
       row_debt + static_cast<std::int64_t>(static_cast<std::uint64_t>(row_debt) * missing / reserve_units(1, shape_));

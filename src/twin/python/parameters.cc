@@ -26,10 +26,7 @@ class Describer final : public FieldVisitor {
 
   void number(const char* name, std::int64_t&, Unit unit, std::int64_t minimum, std::int64_t maximum,
               const char* text) override {
-    nb::dict field = add(name, "number", text);
-    field["unit"] = kUnitNames[static_cast<std::size_t>(unit)];
-    field["minimum"] = minimum;
-    field["maximum"] = maximum;
+    add_number(name, unit, minimum, maximum, text);
   }
 
   void ratio(const char* name, double&, double minimum, double maximum, const char* text) override {
@@ -40,6 +37,11 @@ class Describer final : public FieldVisitor {
 
   void toggle(const char* name, bool&, const char* text) override { add(name, "toggle", text); }
 
+  void optional_size(const char* name, std::int64_t& value, std::int64_t minimum, std::int64_t maximum,
+                     const char* text) override {
+    add_number(name, Unit::kBytes, minimum, maximum, text)["default"] = value;
+  }
+
  private:
   std::size_t choose(const char* name, std::size_t current, std::initializer_list<const char*> choices,
                      const char* text) override {
@@ -48,6 +50,14 @@ class Describer final : public FieldVisitor {
     for (const char* each : choices) names.append(each);
     field["choices"] = names;
     return current;
+  }
+
+  nb::dict add_number(const char* name, Unit unit, std::int64_t minimum, std::int64_t maximum, const char* text) {
+    nb::dict field = add(name, "number", text);
+    field["unit"] = kUnitNames[static_cast<std::size_t>(unit)];
+    field["minimum"] = minimum;
+    field["maximum"] = maximum;
+    return field;
   }
 
   nb::dict add(const char* name, const char* kind, const char* text) {
@@ -96,7 +106,8 @@ void check(const std::string& text, const std::string& folder) {
 }  // namespace
 
 void bind_parameters(nb::module_& module) {
-  module.def("parameters", &parameters, "Return all parameters: group, name, kind, text, and unit, range or choices.");
+  module.def("parameters", &parameters,
+             "Return all parameters: group, name, kind, text, and unit, range, choices or default.");
   module.def("groups", &groups, nb::arg("kind"), nb::arg("mapping"),
              "Return the groups of parameters that such a drive has.");
   module.def("check", &check, nb::arg("text"), nb::arg("folder"),

@@ -80,10 +80,19 @@ class TwinDrive:
         """Raise DriveError unless the simulated drive may be measured.
 
         The model file must be unchanged since the run was planned. The drive must have at least as many bytes as are to
-        be measured.
+        be measured. If the initial state has written only the start of the drive, that part must have as many: to read
+        the rest needs no flash.
         """
         self.verify()
-        require_capacity(self._label, self.model().size_bytes, self._drive["file_size_bytes"])
+        model, needed_bytes = self.model(), self._drive["file_size_bytes"]
+        require_capacity(self._label, model.size_bytes, needed_bytes)
+        extent_bytes = int(model.values.get("ftl.initial_extent", 0))
+        if model.values.get("ftl.initial_state") != "fresh" and 0 < extent_bytes < needed_bytes:
+            raise DriveError(
+                f"{self._label}: its initial state has written {extent_bytes} bytes (ftl.initial_extent), fewer than"
+                f" the {needed_bytes} of file_size. Make file_size smaller, or set ftl.initial_extent to 0 (all of the"
+                " drive) or a larger size."
+            )
 
     def doubts(self) -> list[str]:
         """Return an empty list, because a simulated drive gives no cause for doubt.

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from iopatterns.base.command_line import OVERWRITE_OPTION
-from iopatterns.twin.commands.arguments import FILE_TYPE, MODEL_ARGUMENT, SET_OPTION
+from iopatterns.twin.commands.arguments import FILE_TYPE, MODEL_ARGUMENT, SET_OPTION, SIZE_TYPE
 
 
 @click.command()
@@ -31,6 +31,12 @@ from iopatterns.twin.commands.arguments import FILE_TYPE, MODEL_ARGUMENT, SET_OP
 @click.option(
     "--runtime", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Measured time.  [default: 2]"
 )
+@click.option(
+    "--region",
+    "region_bytes",
+    type=SIZE_TYPE,
+    help="Part of the drive that the workloads access, from its start.  [default: 1 GiB]",
+)
 @SET_OPTION
 @OVERWRITE_OPTION
 def command(  # noqa: PLR0917 - click passes arguments by name
@@ -41,6 +47,7 @@ def command(  # noqa: PLR0917 - click passes arguments by name
     max_error: float | None,
     ramp_time: float | None,
     runtime: float | None,
+    region_bytes: int | None,
     settings: tuple[str, ...],
     overwrite: bool,
 ) -> None:
@@ -64,7 +71,12 @@ def command(  # noqa: PLR0917 - click passes arguments by name
     loaded = models.load_model(model)
     file = None if output is None else OutputFile(output, inputs=[loaded.path, *points], overwrite=overwrite)
     limit = MAX_MEAN_ERROR if max_error is None else max_error / 100
-    run = {"ramp_time_s": ramp_time, "runtime_s": runtime, "set": models.parse_settings(settings) or None}
+    run = {
+        "ramp_time_s": ramp_time,
+        "runtime_s": runtime,
+        "region_bytes": region_bytes,
+        "set": models.parse_settings(settings) or None,
+    }
     given = {name: value for name, value in run.items() if value is not None}
     try:
         click.echo(fit_from_files(loaded, list(points), list(move), file, Path.cwd(), max_error=limit, given=given))
