@@ -112,6 +112,18 @@ def test_an_incomplete_result_is_refused(specification: Spec, disk_folder: Path)
         fio.check_result(raw, specification)
 
 
+def test_without_a_runtime_the_file_is_transferred_once_and_an_incomplete_transfer_is_refused(
+    specification: Spec, disk_folder: Path
+) -> None:
+    once = specification | {"runtime_ms": 0}
+    (raw,) = measured(disk_folder, once)
+    size_bytes = once["drive"]["file_size_bytes"]
+    assert fio.check_result(raw, once) == fio.one_pass_bytes(once) == size_bytes
+    larger = once | {"drive": {**once["drive"], "file_size_bytes": 2 * size_bytes}}
+    with pytest.raises(fio.FioError, match=f"transferred {size_bytes} bytes where one pass has {2 * size_bytes}"):
+        fio.check_result(raw, larger)
+
+
 def test_a_repetition_on_a_real_drive_that_ended_early_is_repeated(
     specification: Spec, disk_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

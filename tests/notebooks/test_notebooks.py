@@ -18,7 +18,9 @@ import pytest
 from reports import report
 from support import FIXTURE_STUDY, ROOT, copy_recorded_results, pdf_text, recorded_file
 
+from iopatterns.analysis import quantities
 from iopatterns.configuration import config
+from iopatterns.judging import scale_agreement
 from iopatterns.workflow import ablation
 from iopatterns.workflow.report import compile_report
 
@@ -198,12 +200,16 @@ def test_papermill_makes_equal_bytes(built: Path, make_project: Callable[..., Pa
 
 
 def test_no_column_of_the_report_is_so_narrow_that_it_has_one_word_per_line(built: Path, tmp_path: Path) -> None:
-    # the shipped record of ablations gives the table with most columns
+    # the shipped records of ablations and of measurements at the scale of the sources give further tables
     card_file = built / "results/scorecard.json"
     before = card_file.read_text()
     card = json.loads(before)
     for study, record in ablation.load_ablation_records(ROOT).items():
         card["studies"][study]["ablation"] = record
+    conf = config.load_config(ROOT)
+    for study in card["studies"]:
+        executions = quantities.read_executions(recorded_file(study, "parquet"))
+        card["studies"][study]["scale"] = scale_agreement.scale_agreement(conf, study, executions)
     try:
         card_file.write_text(json.dumps(card))
         made = compile_report(built / "paper/report.typ", tmp_path / "report.pdf")
@@ -211,7 +217,8 @@ def test_no_column_of_the_report_is_so_narrow_that_it_has_one_word_per_line(buil
         card_file.write_text(before)
     with pypdfium2.PdfDocument(made) as pages:
         texts = [page.get_textpage().get_text_range().splitlines() for page in pages]
-    assert any("whose outcome changes when one mechanism is switched off" in " ".join(lines) for lines in texts)
+    for caption in ("whose outcome changes when one mechanism is switched off", "Cells of this run and the scale of"):
+        assert any(caption in " ".join(lines) for lines in texts)
     for number, lines in enumerate(texts, start=1):
         words = [len(line.split()) for line in lines if line.strip()]
         assert words.count(1) < len(words) / 2, f"page {number}"

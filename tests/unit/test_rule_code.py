@@ -65,9 +65,13 @@ def test_every_dependency_of_a_script_or_notebook_exists(file: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "scripts", "all_notebooks"),
     [
-        ("measuring/cell.py", {"ablate_mechanism.py"}, False),
-        ("measuring/steadiness.py", {"ablate_mechanism.py", "collect.py", "report.py"}, True),
-        ("raw/tuning_steps.py", {*ABLATION, *CAPTURE, "analyse.py", "collect.py", "judge.py", "report.py"}, True),
+        ("measuring/cell.py", {"ablate_mechanism.py", "record_scale.py"}, False),
+        ("measuring/steadiness.py", {"ablate_mechanism.py", "record_scale.py", "collect.py", "report.py"}, True),
+        (
+            "raw/tuning_steps.py",
+            {*ABLATION, *CAPTURE, "analyse.py", "collect.py", "judge.py", "record_scale.py", "report.py"},
+            True,
+        ),
         ("judging/formulas.py", {*ABLATION, "judge.py"}, True),
         ("workflow/report.py", {"report.py"}, False),
     ],

@@ -33,7 +33,7 @@ def contents(root: Path) -> dict[str, bytes]:
 def lay_out(root: Path) -> Project:
     project = copy_project(root)
     shutil.copy(ROOT / "config/config.yaml", root / "config/config.yaml")
-    for folder in ("data/ablation", "data/manifests", "tests/studies"):
+    for folder in ("data/ablation", "data/manifests", "data/scale", "tests/studies"):
         if (ROOT / folder).exists():
             shutil.copytree(ROOT / folder, root / folder)
     return project
@@ -106,6 +106,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "notebooks/mine.ipynb",
         "notebooks/mine.py",
         "data/ablation/mine.yaml",
+        "data/scale/mine.yaml",
         "data/manifests/3.39/mine.sha256",
     ):
         write(root / place, place)
@@ -147,6 +148,7 @@ def test_files_at_all_places_and_the_own_model_are_removed_and_added(root: Path)
     assert {str(path) for path in removed} == {
         "config/studies/mine.yaml",
         "data/ablation/mine.yaml",
+        "data/scale/mine.yaml",
         "data/manifests/3.39/mine.sha256",
         "data/published/mine/deep/file",
         "data/traces/mine/deep/file",

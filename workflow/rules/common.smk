@@ -11,6 +11,8 @@ from iopatterns.workflow import (
     forecast,
     provenance,
     rule_code,
+    scale,
+    scale_jobs,
     study_rules,
     twin_models,
 )
@@ -38,4 +40,5 @@ wildcard_constraints:
     study="[a-z0-9][a-z0-9_-]*",
     drive="[A-Za-z0-9][A-Za-z0-9_.-]*",
     cell="[^/]+",
+    number="[0-9]+",
     trace="[A-Za-z0-9][A-Za-z0-9_.-]*",

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from iopatterns.analysis import quantities
 from iopatterns.base import command_line
 from iopatterns.configuration import config, expected_verdicts
-from iopatterns.judging import scorecard
+from iopatterns.judging import scale_agreement, scorecard
 from iopatterns.measuring import progress
 from iopatterns.workflow import ablation, provenance
 
@@ -25,7 +26,12 @@ with command_line.errors_reported("iopatterns"), provenance.recorded(snakemake):
             ablation=ablated.get(study),
             results=results,
         )
-        | {"configuration": expected_verdicts.study_settings(configured, study)}
+        | {
+            "configuration": expected_verdicts.study_settings(configured, study),
+            "scale": scale_agreement.scale_agreement(
+                configured, study, quantities.read_executions(Path(f"{results}/measurements/{study}.parquet"))
+            ),
+        }
         for study in parameters.studies
     }
     scorecard.write_scorecard(Path.cwd(), judged, results)

@@ -22,9 +22,35 @@ DEFAULT_RESULTS = "results"
 DEFAULT_NOTEBOOK_TIME_LIMIT = "1 h"
 # Folders in `DEFAULT_RESULTS` that runs with the default results folder write, followed by folders of other commands
 _TAKEN_FOLDERS = frozenset({"figures", "logs", "measurements", "notebooks", "numbers", "tables", "traces", "twins"})
-_TAKEN_FOLDERS |= {"ablation", "bench", "calls", "compare", "site", "spread", "working"}
+_TAKEN_FOLDERS |= {"ablation", "bench", "calls", "compare", "scale", "site", "spread", "working"}
 # As the levels of the factor `trace` in a study, this word stands for all traces in config.yaml
 _ALL_TRACES = "traces"
+
+
+class SourceScale(TypedDict):
+    """The scale at which the source measured, where the default run measures less.
+
+    Keys that are absent have the values of the default run. The scale applies to simulated drives only.
+
+    Attributes:
+        place: Where the source states the scale, such as ``Section 3``.
+        drives: The names of the drives for which the source states it; without this key, all drives.
+        file_size: The size of the file or of the part of the drive that was read and written.
+        runtime: The time for which fio measured in each repetition.
+        one_pass: Whether fio ended when each job had transferred its part of the file once, instead of after a time.
+        regions: Number of equal parts of the file, one for each job.
+        fio: The fio options that differ from those of the default run.
+        differs: Why the default run is shorter although its results differ from those at this scale.
+    """
+
+    place: str
+    drives: NotRequired[list[str]]
+    file_size: NotRequired[str]
+    runtime: NotRequired[str]
+    one_pass: NotRequired[bool]
+    regions: NotRequired[int]
+    fio: NotRequired[dict[str, int | str]]
+    differs: NotRequired[str]
 
 
 class LongerCells(TypedDict):
@@ -91,6 +117,8 @@ class ExperimentConfig(TypedDict):
         twins_only: Whether the experiment is for simulated drives only.
         fio: The fio options that are the same in all cells of the experiment, such as ``{"numjobs": 4}``.
         replay: The recorded block trace that is replayed, instead of running fio.
+        source_scale: The scale at which the source measured. The text ``not stated`` if the source states none, or did
+            not run the experiment.
     """
 
     vary: dict[str, list[int | str]]
@@ -105,6 +133,7 @@ class ExperimentConfig(TypedDict):
     twins_only: NotRequired[bool]
     fio: NotRequired[dict[str, int | str]]
     replay: NotRequired[ReplayConfig]
+    source_scale: NotRequired[SourceScale | str]
 
 
 class StudyConfig(TypedDict):
@@ -134,6 +163,7 @@ class StudyConfig(TypedDict):
             other values of its parameters (``set``).
         mechanisms: The mechanisms of simulated drives that the study switches off to show their effect (ablation), by
             name.
+        source_scale: The source's scale of the experiments without a key ``source_scale``.
     """
 
     title: str
@@ -149,6 +179,7 @@ class StudyConfig(TypedDict):
     levels: NotRequired[dict[str, list[int | str]]]
     twins: NotRequired[dict[str, dict[str, Any]]]
     mechanisms: NotRequired[dict[str, dict[str, Any]]]
+    source_scale: NotRequired[SourceScale | str]
 
 
 @dataclass(frozen=True)
@@ -206,6 +237,7 @@ class Config:
             data/traces that the recording replaces.
         trace_replacements: The block traces that an ablation (a run with a mechanism of the drive switched off) replays
             instead of others. The key is the path of the replaced trace, and the value the path of the replacement.
+        at_source_scale: Whether experiments on simulated drives run at the scale of their source, see `SourceScale`.
     """
 
     root: Path
@@ -230,6 +262,7 @@ class Config:
     live: bool = False
     recordings: Mapping[str, PlannedRecording] = field(default_factory=dict)
     trace_replacements: Mapping[str, str] = field(default_factory=dict)
+    at_source_scale: bool = False
 
 
 def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -266,23 +299,13 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
         for experiment, body in study["experiments"].items():
             place = f"experiments.{experiment}."
             _check_names(body.get("drives", ()), "drives", valid, where, file=file, place=place)
-            if overrides and "runtime" in overrides:  # the runtime of the command line applies to every experiment
-                body.pop("runtime", None)
-                body.pop("longer", None)
-            if "runtime" in body:
-                _milliseconds(body, "runtime", at_least=1, file=file, place=place)
+            if isinstance(scale := body.get("source_scale", study.get("source_scale")), dict):
+                _check_names(scale.get("drives", ()), "drives", valid, where, file=file, place=f"{place}source_scale.")
             for index, cells in enumerate(body.get("longer", ())):
-                entry = f"{place}longer[{index}]."
-                _milliseconds(cells, "runtime", at_least=1, file=file, place=entry)
-                _check_names(cells.get("drives", ()), "drives", valid, where, file=file, place=entry)
-            if overrides and "file_size" in overrides:  # as with the runtime
-                body.pop("file_size", None)
-            elif "file_size" in study:
-                body.setdefault("file_size", study["file_size"])
-            if "file_size" in body:
-                _file_size(body, file=file, place=place)
-            if "drives" in study:
-                body.setdefault("drives", study["drives"])
+                _check_names(
+                    cells.get("drives", ()), "drives", valid, where, file=file, place=f"{place}longer[{index}]."
+                )
+            _complete_experiment(body, study, overrides or {}, file=file, place=place)
 
     drives: list[str] = []
     for name in main["drives"]:
@@ -311,6 +334,45 @@ def load_config(root: Path, overrides: Mapping[str, Any] | None = None) -> Confi
         traces=_traces(root, main["traces"]),
         live=main["live"] in {True, "true"},
     )
+
+
+def _complete_experiment(
+    body: ExperimentConfig, study: StudyConfig, overrides: Mapping[str, Any], *, file: str, place: str
+) -> None:
+    """Check the times and sizes of an experiment, and add what it has from its study, in place.
+
+    Args:
+        body: The experiment.
+        study: The study.
+        overrides: Values that replace top-level values of config.yaml.
+        file: The path of the study, for messages.
+        place: The keys that lead to the experiment, for messages, such as ``experiments.mix.``.
+
+    Raises:
+        ConfigError: A time or size is invalid.
+    """
+    if "runtime" in overrides:  # the runtime of the command line applies to every experiment
+        body.pop("runtime", None)
+        body.pop("longer", None)
+    if "runtime" in body:
+        _milliseconds(body, "runtime", at_least=1, file=file, place=place)
+    for index, cells in enumerate(body.get("longer", ())):
+        _milliseconds(cells, "runtime", at_least=1, file=file, place=f"{place}longer[{index}].")
+    if "file_size" in overrides:  # as with the runtime
+        body.pop("file_size", None)
+    elif "file_size" in study:
+        body.setdefault("file_size", study["file_size"])
+    if "file_size" in body:
+        _file_size(body, file=file, place=place)
+    if "drives" in study:
+        body.setdefault("drives", study["drives"])
+    if "source_scale" in study:
+        body.setdefault("source_scale", study["source_scale"])
+    scale = body.get("source_scale")
+    if isinstance(scale, dict) and "runtime" in scale:
+        _milliseconds(scale, "runtime", at_least=1, file=file, place=f"{place}source_scale.")
+    if isinstance(scale, dict) and "file_size" in scale:
+        _file_size(scale, file=file, place=f"{place}source_scale.")
 
 
 def _config_yaml(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -457,10 +519,62 @@ def _check_traces(file: str, study: StudyConfig, names: Iterable[str]) -> None:
             )
 
 
+def stated_scale(body: ExperimentConfig, drive: str) -> SourceScale | None:
+    """Return the scale at which the source ran an experiment on a drive.
+
+    Args:
+        body: The experiment.
+        drive: The name of the drive.
+
+    Returns:
+        The scale; None if the file of the study states none.
+    """
+    scale = body.get("source_scale")
+    return scale if isinstance(scale, dict) and drive in scale.get("drives", [drive]) else None
+
+
+def with_scale_of(conf: Config, study: str, experiment: str, drive: str) -> Config:
+    """Return the configuration with which an experiment runs on a simulated drive.
+
+    With ``at_source_scale``, runtime, file size, regions and fio options of the returned configuration are those of the
+    source, if the file of the study states them. Otherwise `conf` is returned. A replay always has the scale of its
+    recording.
+
+    Args:
+        conf: The configuration.
+        study: The name of a configured study.
+        experiment: The name of an experiment of the study.
+        drive: The name of the drive.
+    """
+    content = conf.studies[study]
+    body = content["experiments"][experiment]
+    scale = stated_scale(body, drive)
+    if not conf.at_source_scale or scale is None or "replay" in body:
+        return conf
+    body = body.copy()
+    if "fio" in scale:
+        body["fio"] = {**body.get("fio", {}), **scale["fio"]}
+    if "regions" in scale:
+        body["regions"] = scale["regions"]
+    runtime_ms = conf.runtime_ms
+    if "runtime" in scale or scale.get("one_pass"):
+        body.pop("runtime", None)
+        body.pop("longer", None)
+        runtime_ms = _milliseconds(scale, "runtime", at_least=1) if "runtime" in scale else 0
+    scaled: StudyConfig = {**content, "experiments": {**content["experiments"], experiment: body}}
+    return replace(
+        conf,
+        studies={**conf.studies, study: scaled},
+        runtime_ms=runtime_ms,
+        file_size_bytes=_file_size(scale) if "file_size" in scale else conf.file_size_bytes,
+    )
+
+
 def experiment_runtime_ms(conf: Config, study: str, experiment: str) -> int:
     """Return how long fio measures in each repetition of an experiment, in ms.
 
-    The result is the runtime in config.yaml, or the runtime of the experiment if that is longer.
+    The result is the runtime in config.yaml, or the runtime of the experiment if that is longer. It is 0 if fio ends
+    when it has transferred the file once (see `with_scale_of`).
 
     Args:
         conf: The configuration.

@@ -84,29 +84,50 @@ def expand_grid(conf: config.Config, study: str) -> Iterator[Cell]:
     if problems := list(study_check.output_problems(conf, study)):
         raise GridError("\n".join(problems))
     tags = _Tags()
-    for drive, settings in conf.drives.items():
-        if kinds.is_archived(settings):
-            yield from _archived(conf, study, drive, settings)
+    for drive, entry in conf.drives.items():
+        if kinds.is_archived(entry):
+            yield from _archived(conf, study, drive, entry)
             continue
-        found: dict[str, tuple[str, records.Specification, list[str]]] = {}
+        found: dict[str, tuple[records.Specification, list[str]]] = {}
         for point in _points(conf, study, drive):
-            specification = _specification(point.config, study, drive, settings, point)
-            digest = cells.specification_digest(specification)
-            name = f"{tags.readable(point.options, point.settings)}-{digest[:8]}"
-            known, _, experiments = found.setdefault(name, (digest, specification, []))
-            if known != digest:
+            name, specification = _named_specification(study, drive, point, tags)
+            known, experiments = found.setdefault(name, (specification, []))
+            if known != specification:
                 raise GridError(f"{file}: two cells have the name {name}. Change one level slightly.")
             if point.experiment not in experiments:
                 experiments.append(point.experiment)
-        for name, (_, specification, experiments) in found.items():
+        for name, (specification, experiments) in found.items():
             yield Cell(study, drive, name, specification, tuple(experiments))
+
+
+def experiment_cells(conf: config.Config, study: str, experiment: str) -> Iterator[Cell]:
+    """Yield the cells of one experiment of a study on all configured drives.
+
+    A cell is one configuration: a drive, its settings and a workload. Drives are in the order of config.yaml. The cells
+    of a drive are in the order of the combinations of levels, one for each combination. Archived drives, which were
+    measured elsewhere, are left out.
+
+    Args:
+        conf: The configuration of the project.
+        study: The name of a configured study.
+        experiment: The name of an experiment of the study.
+
+    Raises:
+        GridError: A combination of levels lacks a required option, cannot be measured, or has an option without effect.
+    """
+    tags = _Tags()
+    for drive in drives_of_experiment(conf, study, experiment):
+        if not kinds.is_archived(conf.drives[drive]):
+            for point in _points_of_experiment(conf, study, experiment, drive):
+                name, specification = _named_specification(study, drive, point, tags)
+                yield Cell(study, drive, name, specification, (experiment,))
 
 
 class _Point(NamedTuple):
     """A combination of levels on a drive, from which a cell is made.
 
     Attributes:
-        config: The configuration with the file size of the experiment.
+        config: The configuration with the runtime and file size of the experiment.
         experiment: The name of the experiment.
         options: The fio options in canonical units. For a replay they describe the traced program.
         size: ``{"size": …}``, the part of the file that a job uses, if it follows from other options; otherwise empty.
@@ -122,22 +143,36 @@ class _Point(NamedTuple):
     replay: records.Replay | None
 
 
-def _specification(
-    conf: config.Config, study: str, drive: str, entry: kinds.ResolvedEntry, point: _Point
-) -> records.Specification:
+def _named_specification(study: str, drive: str, point: _Point, tags: "_Tags") -> tuple[str, records.Specification]:
+    """Return the name and the specification of a cell, see `Cell`.
+
+    Args:
+        study: The name of the study.
+        drive: The name of the drive.
+        point: The levels.
+        tags: The maker of the readable part of names.
+
+    Raises:
+        GridError: The cell cannot be measured.
+    """
+    specification = _specification(study, drive, point)
+    digest = cells.specification_digest(specification)
+    return f"{tags.readable(point.options, point.settings)}-{digest[:8]}", specification
+
+
+def _specification(study: str, drive: str, point: _Point) -> records.Specification:
     """Return the specification of a cell: everything that can change its results.
 
     Args:
-        conf: The configuration.
         study: The name of the study.
         drive: The name of the drive.
-        entry: The entry of the drive.
         point: The levels.
 
     Raises:
         GridError: The cell cannot be measured.
     """
-    options, replay = point.options, point.replay
+    conf, options, replay = point.config, point.options, point.replay
+    entry = conf.drives[drive]
     # a replay ends with its trace, and uses as much of the drive as the trace needs
     runtime_ms = 0 if replay else _runtime_ms(conf, study, drive, point)
     fio = {**options, **point.size}
@@ -309,31 +344,38 @@ def _points(conf: config.Config, study: str, drive: str) -> Iterator[_Point]:
     Raises:
         GridError: An experiment has both ``regions`` and ``size``, or replays a trace that does not exist.
     """
-    content, config_of_study = conf.studies[study], conf
-    for experiment, body in content["experiments"].items():
-        if drive not in drives_of_experiment(conf, study, experiment):
-            continue
-        conf = config.with_file_size_of(config_of_study, study, experiment, drive)
-        fixed = {**content["fio"], **body.get("fio", {})}
-        fixed = {option: FACTORS[option].read(value) for option, value in fixed.items()}
-        regions = body.get("regions")
-        if regions is not None:
-            if "size" in {*fixed, *body["vary"]}:
-                place = study_check.place_of_option(conf.root, study, experiment, "size")
-                raise GridError(f"{place}: regions already determines how much of the file a job uses. Remove size.")
-            # whole MiB, so that any block size divides it, or leaves a small remainder
-            fixed["offset_increment"] = conf.file_size_bytes // regions // _MIB * _MIB
-        for combination in itertools.product(*body["vary"].values()):
-            written = dict(zip(body["vary"], combination, strict=True))
-            varied = {name: FACTORS[name].read(level) for name, level in written.items()}
-            settings = {name: value for name, value in varied.items() if FACTORS[name].role in SETTING_ROLES}
-            point = {**fixed, **{name: value for name, value in varied.items() if name not in settings}}
-            log = study_check.user_log(point, conf)
-            if log is not None:
-                point |= {"rw": log[1].rw, "bs": log[1].largest_bytes}
-            replay = _replay(conf, study, experiment, drive, written) if "replay" in body else None
-            size = _used_size(point, conf.file_size_bytes, by_regions=regions is not None)
-            yield _Point(conf, experiment, point, size, settings, replay)
+    for experiment in conf.studies[study]["experiments"]:
+        if drive in drives_of_experiment(conf, study, experiment):
+            yield from _points_of_experiment(conf, study, experiment, drive)
+
+
+def _points_of_experiment(conf: config.Config, study: str, experiment: str, drive: str) -> Iterator[_Point]:
+    """Yield each combination of levels of an experiment on a drive, like `_points`."""
+    conf = config.with_file_size_of(conf, study, experiment, drive)
+    if kinds.is_simulated(conf.drives[drive]):
+        conf = config.with_scale_of(conf, study, experiment, drive)
+    content = conf.studies[study]
+    body = content["experiments"][experiment]
+    fixed = {**content["fio"], **body.get("fio", {})}
+    fixed = {option: FACTORS[option].read(value) for option, value in fixed.items()}
+    regions = body.get("regions")
+    if regions is not None:
+        if "size" in {*fixed, *body["vary"]}:
+            place = study_check.place_of_option(conf.root, study, experiment, "size")
+            raise GridError(f"{place}: regions already determines how much of the file a job uses. Remove size.")
+        # whole MiB, so that any block size divides it, or leaves a small remainder
+        fixed["offset_increment"] = conf.file_size_bytes // regions // _MIB * _MIB
+    for combination in itertools.product(*body["vary"].values()):
+        written = dict(zip(body["vary"], combination, strict=True))
+        varied = {name: FACTORS[name].read(level) for name, level in written.items()}
+        settings = {name: value for name, value in varied.items() if FACTORS[name].role in SETTING_ROLES}
+        point = {**fixed, **{name: value for name, value in varied.items() if name not in settings}}
+        log = study_check.user_log(point, conf)
+        if log is not None:
+            point |= {"rw": log[1].rw, "bs": log[1].largest_bytes}
+        replay = _replay(conf, study, experiment, drive, written) if "replay" in body else None
+        size = _used_size(point, conf.file_size_bytes, by_regions=regions is not None)
+        yield _Point(conf, experiment, point, size, settings, replay)
 
 
 def _replay(

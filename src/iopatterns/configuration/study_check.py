@@ -59,7 +59,8 @@ class GridPoint:
         experiment: The name of the experiment that contains the combination.
         options: The fio options in canonical units: sizes in bytes, durations in microseconds.
         drive: The entry of the drive in `config.Config.drives`.
-        runtime_ms: The time that fio runs in a repetition, in milliseconds; 0 for a replay of a block trace.
+        runtime_ms: The time that fio runs in a repetition, in milliseconds. It is 0 for a replay of a block trace, and
+            if fio ends when it has transferred the file once.
     """
 
     study: config.StudyConfig
@@ -233,7 +234,7 @@ def _beyond_file(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, s
 
 def _bad_pauses(point: GridPoint, _: config.Config) -> Iterator[tuple[str, str]]:
     pause, runtime = point.options.get("thinktime"), f"{config.CONFIG_FILE}: runtime: {point.runtime_ms} ms"
-    if pause is not None and pause >= point.runtime_ms * 1000:
+    if pause is not None and 0 < point.runtime_ms * 1000 <= pause:
         text = f"thinktime {pause} us is not shorter than a repetition ({runtime})."
         yield "thinktime", f"{text} Use a shorter pause or a longer runtime."
     if "thinktime_blocks" in point.options and pause is None:
@@ -268,6 +269,8 @@ def _bad_log(point: GridPoint, conf: config.Config) -> Iterator[tuple[str, str]]
     if not log:
         return
     places = ("offset", "size") if {"read_iolog", "stand_in", "trace"} & set(options) else ()
+    if not (point.runtime_ms or point.replays):
+        yield log, f"{log} and one_pass exclude each other: the runtime limits a log. Give source_scale a runtime."
     for other in (*(option for option in (*_ORDER_OPTIONS, *places) if option in options), *others):
         yield log, f"{log} and {other} exclude each other: a log determines the requests. Remove one of them."
     if options.get("numjobs", 1) > 1:

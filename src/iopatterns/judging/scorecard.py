@@ -17,8 +17,8 @@ import pandas as pd
 from iopatterns.analysis import published, quantities
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import config, expected_verdicts, study_files
-from iopatterns.judging import evidence
+from iopatterns.configuration import committed_records, config, expected_verdicts
+from iopatterns.judging import evidence, scale_agreement
 from iopatterns.judging.check_statistics import ClaimsError
 from iopatterns.judging.claims import (
     CONTRADICTED,
@@ -616,11 +616,9 @@ def scorecard_text(root: Path, results: str = config.DEFAULT_RESULTS) -> str:
             if counts:
                 lines.append(f"{name}, {len(study[kind])} {kind}: {', '.join(counts)}")
         if stale := study["ablation"].get("stale"):
-            file = study_files.ABLATION.format(study=name)
-            lines.append(
-                f"{name}: {file} is stale: {', '.join(stale)} changed since it was made. Make it again:"
-                " snakemake --cores 2 ablate"
-            )
+            lines.append(f"{name}: {committed_records.ABLATION_RECORDS.stale_text(name, stale)}")
+        if scale := study.get("scale"):
+            lines += [*scale_agreement.agreement_lines(name, scale), *scale_agreement.unexplained_lines(name, scale)]
         for drive, own in study["own"].items():
             lines.append(f"{name}, on {drive}: {own['hold']} of {own['checkable']} checkable claims reproduced")
         for claim in study["claims"]:

@@ -144,6 +144,8 @@ class StudyVerdicts(ClaimCounts):
         own: The counts of the claims that were applied to the user's drives, by drive.
         configuration: The study's settings, see `expected_verdicts.study_settings`; added by the Snakemake rule
             `judge`.
+        scale: How far the run agrees with the scale of the source, see `scale_agreement.scale_agreement`; added by the
+            Snakemake rule `judge`.
     """
 
     claims: list[ClaimVerdict]
@@ -156,3 +158,4 @@ class StudyVerdicts(ClaimCounts):
     ablation: dict[str, Any]
     own: dict[str, ClaimCounts]
     configuration: NotRequired[dict[str, Any]]
+    scale: NotRequired[dict[str, Any]]

@@ -24,6 +24,8 @@ from iopatterns.raw.records import Specification
 # A repetition is doubtful if other programs transferred more bytes than this share of its own, and than this number
 _MAX_OTHERS_SHARE = 0.05
 _MAX_OTHERS_BYTES = 2**20
+# A lower limit of the rate at which fio transfers a file once
+_SLOWEST_BYTES_PER_S = 1e6
 # How often a repetition is tried if something disturbs it each time
 _MAX_ATTEMPTS = 3
 
@@ -318,7 +320,7 @@ def _run(
 
     Args:
         cell: The cell.
-        runtime_ms: How long fio runs.
+        runtime_ms: How long fio runs; 0 for one pass over the file.
         raw: The path of the raw file. Its stem is the number of the repetition, from which fio's seed follows.
 
     Returns:
@@ -336,7 +338,8 @@ def _run(
             iolog.write_text(iologs.iolog_text(requests), encoding="utf-8")
         drive.verify()
         ramp_s = specification["fio"].get("ramp_time", 0) / 1e6
-        outcome = drive.run(argv, expected_s=ramp_s + runtime_ms / 1000)
+        expected_s = runtime_ms / 1000 or fio.one_pass_bytes(specification) / _SLOWEST_BYTES_PER_S
+        outcome = drive.run(argv, expected_s=ramp_s + expected_s)
         drive.verify()  # otherwise the result may be of another drive
         return argv, outcome, requests
     except BaseException:

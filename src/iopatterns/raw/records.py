@@ -175,7 +175,8 @@ class Specification(TypedDict):
 
     Attributes:
         protocol: A number that is raised when the package changes what it asks fio to do.
-        runtime_ms: The duration of a repetition, in milliseconds.
+        runtime_ms: The duration of a repetition, in milliseconds. It is 0 for a replay of a block trace, and if each
+            job of fio transfers its part of the file once.
         warmup_ms: The time for which the workload runs before the first repetition, in milliseconds; 0 for no warm-up.
         seed: The ``seed`` of config/config.yaml.
         drive: The drive, as a `TwinSpecification`, `FileSpecification` or `BlockSpecification`.

@@ -9,18 +9,15 @@ The results are the committed ablation records, data/ablation/<study>.yaml.
 """
 
 import dataclasses
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from iopatterns.base import files, yaml_schema
+from iopatterns.base import yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable
-from iopatterns.configuration import config, drive_entries, grid, kinds, schemas, study_files
-from iopatterns.raw import cells, tuning_steps
+from iopatterns.configuration import committed_records, config, drive_entries, grid, kinds, schemas, study_files
+from iopatterns.raw import tuning_steps
 from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
 
@@ -430,10 +427,7 @@ def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) ->
             "mechanisms": tried,
             "flips": flips,
         }
-        text = _HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
-        file = study_files.ABLATION.format(study=study)
-        files.write_text(root / file, text)
-        written.append(f"{file}: written")
+        written.append(committed_records.ABLATION_RECORDS.write(root, study, _HEAD, content))
     return "\n".join([*lines, *written])
 
 
@@ -529,7 +523,7 @@ def ablation_input_files(conf: config.Config) -> list[str]:
     Returns:
         Paths, relative to the project's folder.
     """
-    records = [study_files.ABLATION.format(study=study) for study in studies_with_claims(conf)]
+    records = [committed_records.ABLATION_RECORDS.file(study) for study in studies_with_claims(conf)]
     existing = [file for file in records if (conf.root / file).exists()]
     if not existing:
         return []
@@ -555,27 +549,15 @@ def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dic
     if others := {each.drive for each in declared if each.drive is not None and each.applies_to(study)}:
         known = drive_entries.read_drive_entries(conf.root)
         drives |= {name: known.resolved(name) for name in sorted(others)}
-    twins = {name: entry for name, entry in drives.items() if kinds.is_simulated(entry)}
-    sums = {
-        f"data/twins/{model}.yaml": models.load_model(model).digest[:16]
-        for model in sorted({entry["model"] for entry in twins.values()})
-    }
-    sums |= {f"drive {name}": _sum([entry["model"], entry["set"]]) for name, entry in twins.items() if entry.get("set")}
-    sums |= {
-        file: _sum(yaml_schema.read_yaml(conf.root, file))
+    sums = committed_records.drive_checksums(drives) | {
+        file: committed_records.checksum(yaml_schema.read_yaml(conf.root, file))
         for file in (MECHANISMS_FILE, study_files.GRID.format(study=study))
     }
     # only the checks of a claim determine its outcome
     checks = {claim["id"]: [claim.get("check"), claim.get("checks")] for claim in claims_if_any(conf.root, study)}
-    sums[_claims_file(study)] = _sum(checks)
-    if paths := _traces(conf, study, declared):
-        sums["traces"] = _sum({path: files.sha256(conf.root / path) for path in paths})
-    settings = {"runtime_ms": conf.runtime_ms, "file_size_bytes": conf.file_size_bytes, "seed": conf.seed}
-    return {**sums, config.CONFIG_FILE: _sum(settings)}
-
-
-def _sum(content: Any) -> str:
-    return hashlib.sha256(cells.canonical_json(content).encode()).hexdigest()[:16]
+    sums[_claims_file(study)] = committed_records.checksum(checks)
+    sums |= committed_records.trace_checksums(conf.root, _traces(conf, study, declared))
+    return {**sums, **committed_records.settings_checksum(conf)}
 
 
 def load_ablation_records(root: Path, overrides: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
@@ -600,30 +582,22 @@ def load_ablation_records(root: Path, overrides: Mapping[str, Any] | None = None
           made. Empty if the record is current.
 
     Raises:
-        AblationError: A record or a mechanism is invalid.
+        AblationError: A mechanism is invalid.
+        RecordError: A record is invalid.
         ConfigError: The configuration is invalid.
     """
     conf = config.load_config(root, overrides)
     declared = load_mechanisms(conf)
     found = {}
     for study in studies_with_claims(conf):
-        file = study_files.ABLATION.format(study=study)
-        if not (root / file).exists():
+        content = committed_records.ABLATION_RECORDS.read(root, study)
+        if content is None:
             continue
-        content = yaml_schema.read_yaml(root, file)
-        try:
-            made_from, tried, flips = content["made_from"], content["mechanisms"], content["flips"]
-            stale = sorted(
-                name for name, value in _sums(conf, study, declared).items() if made_from.get(name, value) != value
-            )
-            present = [
-                {"name": each.name, "says": each.description, "by": each.kind}
-                for each in declared
-                if each.applies_to(study) and each.name in tried
-            ]
-        except (AttributeError, KeyError, TypeError):
-            raise AblationError(
-                f"{file}: this is not a record of an ablation. Make it again: snakemake --cores 2 ablate"
-            ) from None
-        found[study] = {"mechanisms": present, "flips": flips, "stale": stale}
+        present = [
+            {"name": each.name, "says": each.description, "by": each.kind}
+            for each in declared
+            if each.applies_to(study) and each.name in content["mechanisms"]
+        ]
+        stale = committed_records.stale_inputs(content, _sums(conf, study, declared))
+        found[study] = {"mechanisms": present, "flips": content["flips"], "stale": stale}
     return found

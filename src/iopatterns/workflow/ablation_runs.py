@@ -5,19 +5,13 @@ kernel or its file system does, such as read-ahead. This module is separate from
 judges claims does not depend on modules that measure.
 """
 
-import functools
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from iopatterns.analysis import collect
-from iopatterns.base import files
-from iopatterns.base.signals import interruptible
-from iopatterns.configuration import config, grid
-from iopatterns.measuring.cell import measure_cell
-from iopatterns.raw import tuning_steps
-from iopatterns.workflow import ablation
+from iopatterns.configuration import config
+from iopatterns.workflow import ablation, variation_runs
 
 
 def measure_without_mechanism(root: Path, name: str, overrides: Mapping[str, Any], output: Path) -> None:
@@ -48,21 +42,6 @@ def measure_without_mechanism(root: Path, name: str, overrides: Mapping[str, Any
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     for study in ablation.studies_with_claims(conf):
-        wanted = ablation.cells_used_by_claims(conf, study)
-        if not wanted:
-            continue
-        raws: list[Path] = []
-        with interruptible():
-            for cell in wanted:
-                folder = output / "raw" / cell.folder
-                cell_raws = [folder / f"{name}.json" for name in grid.repetition_names(ablation.ABLATION_REPETITIONS)]
-                measure_cell(root, cell.specification, cell_raws)
-                raws += cell_raws
-        experiments = {cell.folder: cell.experiments for cell in wanted}
-        metadata = collect.load_metadata(raws)
-        table = collect.measurement_table(metadata, experiments)
-        files.write_atomically(output / f"{study}.parquet", functools.partial(table.to_parquet, index=False))
-        tuning_steps.write_tuning_records(
-            output / f"{study}.tuning.json", collect.tuning_records(metadata, experiments)
-        )
+        if wanted := ablation.cells_used_by_claims(conf, study):
+            variation_runs.measure_study(root, study, wanted, ablation.ABLATION_REPETITIONS, output)
     shutil.rmtree(output / "raw", ignore_errors=True)

@@ -15,9 +15,9 @@ from iopatterns.workflow import hosts
 from iopatterns.workflow.planned_cells import Cells, archives_by_drive
 
 # Duration in seconds: of starting and ending fio on a real drive; of a repetition on a simulated drive, and of
-# simulating a second of virtual time
+# simulating a second of virtual time, or a request
 _FIO_START_STOP_S = 0.35
-_TWIN_START_STOP_S, _TWIN_S_PER_S = 0.02, 0.04
+_TWIN_START_STOP_S, _TWIN_S_PER_S, _TWIN_S_PER_REQUEST = 0.02, 0.04, 1.5e-6
 # Duration in seconds: of a step of analysis on two processors, including its start, and of a run between its jobs
 _STEP_S, _OVERHEAD_S = 5.0, 8.0
 # An upper limit of the write rate of a drive, for the estimate of the bytes written
@@ -54,7 +54,11 @@ def measuring_s(cells: Cells, cell: grid.Cell, repetitions: int) -> float:
         repetitions: The number of repetitions (runs of fio) to measure.
     """
     if kinds.is_simulated(cells.config.drives[cell.drive]):
-        return repetitions * _TWIN_START_STOP_S + _TWIN_S_PER_S * _io_s(cell, repetitions)
+        specification = cell.specification
+        is_one_pass = not (specification["runtime_ms"] or "replay" in specification)
+        requests = fio.one_pass_bytes(specification) // specification["fio"]["bs"] if is_one_pass else 0
+        per_repetition_s = _TWIN_START_STOP_S + _TWIN_S_PER_REQUEST * requests
+        return repetitions * per_repetition_s + _TWIN_S_PER_S * _io_s(cell, repetitions)
     starts = repetitions + bool(repetitions and cell.specification["warmup_ms"])
     return starts * _FIO_START_STOP_S + _io_s(cell, repetitions)
 

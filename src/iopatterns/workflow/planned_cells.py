@@ -78,6 +78,7 @@ class Cells:
             files of simulated drives that another simulator or another fio made are left out, because they are measured
             again.
         outdated: The folders of the cells that have such raw files.
+        raw_folder: The folder of the raw files, relative to the project's folder.
     """
 
     config: config.Config
@@ -85,6 +86,7 @@ class Cells:
     completions: Mapping[str, Completion]
     modified_ns: Mapping[str, Mapping[str, int]]
     outdated: frozenset[str] = frozenset()
+    raw_folder: str = RAW_FOLDER
 
     @property
     def root(self) -> Path:
@@ -127,7 +129,7 @@ class Cells:
         Raises:
             KeyError: A raw file belongs to no cell of the run.
         """
-        folders = dict.fromkeys(raw.removeprefix(f"{RAW_FOLDER}/").rpartition("/")[0] for raw in raw_files)
+        folders = dict.fromkeys(raw.removeprefix(f"{self.raw_folder}/").rpartition("/")[0] for raw in raw_files)
         return [self.by_study[folder.split("/")[1]][folder] for folder in folders]
 
     def raw_files(self, cells: Iterable[grid.Cell]) -> list[str]:
@@ -136,7 +138,7 @@ class Cells:
         There is one raw file for each repetition (run of fio) of a cell. The paths are relative to the project's
         folder.
         """
-        return [f"{RAW_FOLDER}/{cell.folder}/{name}" for cell in cells for name in self._names(cell)]
+        return [f"{self.raw_folder}/{cell.folder}/{name}" for cell in cells for name in self._names(cell)]
 
     def missing(self, cells: Iterable[grid.Cell]) -> list[str]:
         """Return the paths of raw files of some cells that have not been measured.
@@ -146,7 +148,7 @@ class Cells:
         missing, too, if another simulator or another fio made it.
         """
         return [
-            f"{RAW_FOLDER}/{cell.folder}/{name}"
+            f"{self.raw_folder}/{cell.folder}/{name}"
             for cell in cells
             for name in self._names(cell)
             if name not in self.modified_ns[cell.folder]
@@ -170,7 +172,7 @@ class Cells:
             *others, last = self._names(cell)
             modified_ns = self.modified_ns[cell.folder]
             newer = [name for name in others if last in modified_ns and _is_newer(name, last, modified_ns)]
-            found += [f"{RAW_FOLDER}/{cell.folder}/{name}" for name in (*newer, last)]
+            found += [f"{self.raw_folder}/{cell.folder}/{name}" for name in (*newer, last)]
         return found
 
     def experiments(self, study: str) -> dict[str, list[str]]:

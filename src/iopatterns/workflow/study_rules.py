@@ -6,7 +6,7 @@ A study is one source document and the experiments that reproduce it. Its file i
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from iopatterns.configuration import config, grid, sources
+from iopatterns.configuration import committed_records, config, grid, sources
 from iopatterns.workflow import notebooks
 
 
@@ -126,6 +126,12 @@ def claims_files(conf: config.Config) -> list[str]:
     published statement that is checked against the measurements. Studies without published data are left out.
     """
     return _published(judged_studies(conf), "values.csv", "claims.yaml")
+
+
+def scale_records(conf: config.Config) -> list[str]:
+    """Return the paths of the existing scale records of all configured studies, such as data/scale/saif2020.yaml."""
+    records = [committed_records.SCALE_RECORDS.file(study) for study in conf.studies]
+    return [file for file in records if (conf.root / file).exists()]
 
 
 def _published(studies: Iterable[str], *names: str) -> list[str]:

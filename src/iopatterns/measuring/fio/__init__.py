@@ -1,6 +1,12 @@
 """Run fio: its command line, its processes, and the check of its results."""
 
-from iopatterns.measuring.fio.command_line import buffers_writes, fio_command_line, histogram_log, only_reads
+from iopatterns.measuring.fio.command_line import (
+    buffers_writes,
+    fio_command_line,
+    histogram_log,
+    one_pass_bytes,
+    only_reads,
+)
 from iopatterns.measuring.fio.fork_server import FioForkServer
 from iopatterns.measuring.fio.preparation import fill, random_writes
 from iopatterns.measuring.fio.process import DisturbedError, FioError, FioOutcome, die_with_parent, run_fio, version
@@ -17,6 +23,7 @@ __all__ = [
     "fill",
     "fio_command_line",
     "histogram_log",
+    "one_pass_bytes",
     "only_reads",
     "random_writes",
     "run_fio",

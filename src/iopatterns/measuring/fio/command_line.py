@@ -35,7 +35,7 @@ def fio_command_line(
         specification: Everything that can change what is measured in the cell. Its key ``fio`` has the fio options.
         target: The path of the drive, such as ``/proc/self/fd/100``.
         randseed: The seed of the repetition.
-        runtime_ms: How long fio runs, in milliseconds.
+        runtime_ms: How long fio runs, in milliseconds. With 0, each job transfers its part of the file once.
         output: The path of fio's result file (json+ format).
         iolog: The path of the I/O log (list of requests) that fio replays on the drive. None if fio replays no log.
     """
@@ -55,14 +55,12 @@ def fio_command_line(
         given |= {"log_hist_msec": options["log_hist_msec"], "log_hist_coarseness": _LOG_COARSENESS}
         given |= {"write_hist_log": _escaped(output), "per_job_logs": 0}
     argv += [f"--{option}={given[option]}" for option in sorted(given)]
-    argv += [
-        "--time_based=1",
-        f"--runtime={runtime_ms}ms",
-        f"--iopsavgtime={options.get('iopsavgtime', max(1, int(_ROUND_SHARE * runtime_ms)))}",
-        "--thread=1",
-        "--randrepeat=0",
-        f"--randseed={randseed}",
-    ]
+    if runtime_ms:
+        argv += ["--time_based=1", f"--runtime={runtime_ms}ms"]
+        options = {"iopsavgtime": max(1, int(_ROUND_SHARE * runtime_ms)), **options}
+    if "iopsavgtime" in options:
+        argv.append(f"--iopsavgtime={options['iopsavgtime']}")
+    argv += ["--thread=1", "--randrepeat=0", f"--randseed={randseed}"]
     argv += ["--allow_file_create=0", "--output-format=json+", f"--output={output}", "--eta=never"]
     if only_reads(options):
         argv.append("--readonly")
@@ -79,6 +77,20 @@ def histogram_log(output: Path) -> Path:
         output: The path of the result file.
     """
     return output.with_name(f"{output.name}_clat_hist.log")
+
+
+def one_pass_bytes(specification: Specification) -> int:
+    """Return how many bytes all jobs of a cell transfer if each transfers its part of the file once.
+
+    A cell is one configuration: a drive, its settings and a workload. A part of a block at the end of the file is left
+    out.
+
+    Args:
+        specification: Everything that can change what is measured in the cell.
+    """
+    options = specification["fio"]
+    size_bytes = options.get("size", specification["drive"]["file_size_bytes"] - options.get("offset", 0))
+    return int(options.get("numjobs", 1) * (size_bytes // options["bs"] * options["bs"]))
 
 
 def _escaped(path: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from fio_parser_json.documents import FioParseError, read_documents
 
 from iopatterns.base import engines
+from iopatterns.measuring.fio.command_line import one_pass_bytes
 from iopatterns.measuring.fio.process import DisturbedError, FioError, FioOutcome, indented
 from iopatterns.raw.records import FioOptions, Specification
 
@@ -36,14 +37,14 @@ def check_result(
     - one document without errors
     - the expected number of jobs
     - reads if the workload reads, and writes if it writes
-    - a runtime that is at least 90 % of the requested runtime
+    - a runtime that is at least 90 % of the requested runtime; without a requested runtime, a transfer of the file
 
     There are two exceptions:
 
     - A replay of a log may lack reads or writes, and may end early once all its requests are done.
     - A mixed workload may lack reads or writes, if it made so few requests that chance explains the lack.
 
-    On a real drive, the runtime must not be far longer than requested, either.
+    On a real drive, the runtime must not be far longer than a requested runtime, either.
 
     Args:
         output: The path of fio's result file (json+ format).
@@ -93,7 +94,9 @@ def check_result(
                 raise kind(
                     f"fio ran for {done['runtime']} ms where {specification['runtime_ms']} ms were asked for.{printed}"
                 )
-    if outcome is not None:
+    if not specification["runtime_ms"] and requests is None and moved_bytes < (wanted := one_pass_bytes(specification)):
+        raise FioError(f"fio transferred {moved_bytes} bytes where one pass has {wanted}.{printed}")
+    if outcome is not None and specification["runtime_ms"]:
         _check_duration(jobs, specification, outcome)
     return moved_bytes
 
