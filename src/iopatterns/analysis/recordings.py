@@ -145,6 +145,7 @@ def recordings_table(found: pd.DataFrame) -> Table:
     texts = (others["recorded_on"] + " " + errors).groupby([others[key] for key in keys], sort=False)
     others_texts = texts.agg(", ".join).rename("others").reset_index()
     data = data.merge(live, on=keys, how="left").merge(others_texts, on=keys, how="left").fillna({"others": "–"})
+    data = data.sort_values("program", key=lambda names: pd.factorize(names)[0], kind="stable", ignore_index=True)
     columns = (
         Column(("program",), "Program", align_right=False, hide_repeats=True),
         Column(("phase",), "Phase", align_right=False),
