@@ -20,7 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from iopatterns.analysis import quantities, recordings
+from iopatterns.analysis import quantities
 from iopatterns.analysis.plots import WIDTH_INCH, figure_with_panels, panel_letter, report_style
 from iopatterns.analysis.replays import replay_details, zombie_curve
 from iopatterns.analysis.tables import (
@@ -434,18 +434,13 @@ def file_system_table(study: Study) -> Table:
     return Table(data, tuple(columns), "study")
 
 
-def recorded_runs(measurements: Path) -> pd.DataFrame:
-    """Return the durations of the recorded programs, and of the replays of the recordings.
-
-    The programs that compare schedulers run for a fixed time, so that the time per request counts.
+def is_time_based(experiment: str) -> bool:
+    """Return whether the program of an experiment runs for a fixed time: if it compares schedulers of Linux.
 
     Args:
-        measurements: The Parquet file of the study's measurements.
-
-    Returns:
-        A row for each replayed drive, recording and run, with the columns of `recordings.recorded_runs`.
+        experiment: The name of the experiment.
     """
-    return recordings.recorded_runs(measurements, lambda experiment: experiment.startswith(_KERNEL))
+    return experiment.startswith(_KERNEL)
 
 
 def loop_table(study: Study) -> Table:

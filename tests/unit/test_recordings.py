@@ -63,12 +63,26 @@ def test_recordings_are_compared_with_their_replays_on_the_drive(
         assert content["runs_ns"] == own["recorded_ns"]
 
 
-def test_a_program_that_was_not_recorded_on_the_drive_has_nothing_to_compare(tmp_path: Path) -> None:
+def test_on_a_changed_drive_only_the_replayed_recording_is_shown(tmp_path: Path) -> None:
     for each in DRIVES:
         record(tmp_path, each)
     changed = DRIVES["usual"].overridden(["flash.program_time=1 ms"])
     asked: Any = {"trace": "program-usual.parquet", "phase": "run-*", "compare": [{"trace": "program-slow.parquet"}]}
-    assert "recordings" not in replays.replay_phase(changed, tmp_path, asked)[0]
+    content = replays.replay_phase(changed, tmp_path, asked)[0]
+    (shown,) = content["recordings"]
+    assert (shown["drive"], shown["on_this_drive"]) == ("usual", False)
+    assert "recordings" not in replays.replay_phase(changed, tmp_path, {**asked, "depth": 1})[0]
+    found = runs(tmp_path, shown)
+    (row,) = analysis.recordings_table(found).data.to_dict("records")
+    assert row["recorded_s"] == sum(shown["recorded_ns"]) / 1e9
+    assert row["replayed_s"] == content["duration_ns"] / 1e9
+    assert np.isnan(row["live_s"])
+    assert analysis.recordings_text(found) == ""
+
+
+def test_traces_without_their_drive_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(analysis.RecordingError, match="snakemake capture"):
+        runs(tmp_path)
 
 
 def comparison(drive: str, recorded_s: float, replayed_s: float, **changes: Any) -> dict[str, Any]:
@@ -81,7 +95,7 @@ def comparison(drive: str, recorded_s: float, replayed_s: float, **changes: Any)
 
 
 def runs(tmp_path: Path, *compared: dict[str, Any], time_based: bool = False) -> pd.DataFrame:
-    shown = json.dumps({"recordings": compared})
+    shown = json.dumps({"recordings": compared} if compared else {})
     rows = pd.DataFrame({"drive": ["a"], "cell": ["c"], "experiments": ["one two"], analysed.DETAILS_COLUMN: [shown]})
     rows.to_parquet(tmp_path / "measurements.parquet")
     return analysis.recorded_runs(tmp_path / "measurements.parquet", lambda name: time_based and name == "two")

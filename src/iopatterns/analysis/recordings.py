@@ -6,8 +6,10 @@ to a drive with their times. A dependent replay keeps the dependencies between t
 of another shows how well a replay predicts what the program does on that drive.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -32,17 +34,18 @@ def recorded_runs(measurements: Path, is_time_based: Callable[[str], bool] = lam
             of a replay is then scaled to the number of requests of the recording with which it is compared.
 
     Returns:
-        A row for each replayed drive, recording and run. There are no rows if no program was recorded on a drive of the
-        study. Columns:
+        A row for each replayed drive, recording and run. Columns:
 
-        - program: file name of the recording on this drive, without the name of the drive
+        - program: file name of the recording that is compared with its replay, without the name of the drive
         - phase: name of the replayed phase
         - drive: the drive of the replay
         - recorded_on: the drive of the replayed recording
         - on_this_drive: whether these are the same drive with the same parameters
         - live: whether the same run of the workflow recorded it
+        - shown: whether this is the recording that is compared with its replay: the project's recording on this drive,
+          or else the replayed one
         - run: number of the run, from 0
-        - measured_s: duration of the run in the recording on this drive
+        - measured_s: duration of the run in the recording on this drive as it is; NaN if there is none
         - recorded_s: duration of the run in the replayed recording
         - replayed_s: duration of the run in the replay on this drive
         - error: replayed_s divided by measured_s, minus 1
@@ -51,37 +54,59 @@ def recorded_runs(measurements: Path, is_time_based: Callable[[str], bool] = lam
 
     Raises:
         RecordingError: A replay on the recorded drive differs from the recording by more than `MAX_DIFFERENCE`, in the
-            duration of a run or in the mean latency.
+            duration of a run or in the mean latency. Or no replayed trace names the drive on which it was recorded.
     """
-    rows = []
-    for _, cell in replay_details(measurements, "recordings").dropna(subset=["recordings"]).iterrows():
-        here = next(each for each in cell["recordings"] if each["on_this_drive"])
-        per_request = any(map(is_time_based, str(cell["experiments"]).split()))
-        for each in cell["recordings"]:
-            scale = here["requests"] / each["requests"] if per_request else 1.0
-            for run, (measured_ns, replayed_ns) in enumerate(
-                zip(here["recorded_ns"], each["replayed_ns"], strict=True)
-            ):
-                rows.append(
-                    {
-                        "program": Path(here["trace"]).stem.removesuffix(f"-{here['drive']}"),
-                        "phase": here["phase"],
-                        "drive": cell["drive"],
-                        "recorded_on": each["drive"],
-                        "on_this_drive": each["on_this_drive"],
-                        "live": each["live"],
-                        "run": run,
-                        "measured_s": measured_ns / 1e9,
-                        "recorded_s": each["recorded_ns"][run] / 1e9,
-                        "replayed_s": replayed_ns * scale / 1e9,
-                        "error": replayed_ns * scale / measured_ns - 1,
-                        "one_at_a_time": each["largest_depth"] == 1 < here["largest_depth"],
-                        "latency_error": each["replayed_latency_ns"] / here["recorded_latency_ns"] - 1,
-                    }
-                )
-    found = pd.DataFrame(rows)
+    details = replay_details(measurements, "recordings").dropna(subset=["recordings"])
+    found = pd.DataFrame(
+        [
+            row
+            for _, cell in details.iterrows()
+            for row in _runs_of_cell(
+                cell["drive"], cell["recordings"], any(map(is_time_based, str(cell["experiments"]).split()))
+            )
+        ]
+    )
+    if found.empty:
+        raise RecordingError(
+            "No replayed trace names the drive on which it was recorded. Record the traces again: snakemake capture."
+        )
     _require_reproduced(found)
     return found
+
+
+def _runs_of_cell(
+    drive: str, compared: Sequence[Mapping[str, Any]], per_request: bool
+) -> Iterator[dict[str, str | bool | float]]:
+    """Yield the rows of `recorded_runs` for one cell.
+
+    Args:
+        drive: The drive of the cell.
+        compared: The compared recordings, as `measuring.recordings.compare_recordings` returns them.
+        per_request: Whether durations of replays are scaled to the number of requests of the recording on this drive.
+    """
+    here = next((each for each in compared if each["on_this_drive"]), None)
+    shipped = [each for each in compared if not each["live"]] or list(compared)
+    shown = min(shipped, key=lambda each: (not each["on_this_drive"], each["drive"] != drive))
+    for each in compared:
+        scale = here["requests"] / each["requests"] if per_request and here else 1.0
+        for run, replayed_ns in enumerate(each["replayed_ns"]):
+            measured_ns = here["recorded_ns"][run] if here else math.nan
+            yield {
+                "program": Path(shown["trace"]).stem.removesuffix(f"-{shown['drive']}"),
+                "phase": shown["phase"],
+                "drive": drive,
+                "recorded_on": each["drive"],
+                "on_this_drive": each["on_this_drive"],
+                "live": each["live"],
+                "shown": each is shown,
+                "run": run,
+                "measured_s": measured_ns / 1e9,
+                "recorded_s": each["recorded_ns"][run] / 1e9,
+                "replayed_s": replayed_ns * scale / 1e9,
+                "error": replayed_ns * scale / measured_ns - 1,
+                "latency_error": each["replayed_latency_ns"] / here["recorded_latency_ns"] - 1 if here else math.nan,
+                "one_at_a_time": here is not None and each["largest_depth"] == 1 < here["largest_depth"],
+            }
 
 
 def _require_reproduced(found: pd.DataFrame) -> None:
@@ -104,26 +129,28 @@ def recordings_table(found: pd.DataFrame) -> Table:
     Returns:
         A table with a row for each program, phase and drive. All durations are of all runs, in seconds. Columns:
 
-        - recorded_s: in the recording of the project on this drive
-        - replayed_s: in the replay of this recording
-        - live_s: in the recording on this drive by the same run of the workflow; NaN if the run recorded nothing
+        - recorded_on: the drive of the recording
+        - recorded_s: in the recording
+        - replayed_s: in the replay of this recording on the drive
+        - live_s: in the recording on the drive by the same run of the workflow; NaN if the run recorded nothing
         - others: the errors of the replays of recordings on other drives, as text
     """
     keys = ["program", "phase", "drive"]
     times = ["measured_s", "recorded_s", "replayed_s"]
-    totals = found.groupby([*keys, "recorded_on", "live"], sort=False)[times].sum().reset_index()
-    own = totals["recorded_on"] == totals["drive"]
-    data = totals[own & ~totals["live"]][[*keys, "recorded_s", "replayed_s"]]
-    live = totals[own & totals["live"]].rename(columns={"measured_s": "live_s"})[[*keys, "live_s"]]
-    others = totals[~own]
-    errors = (others["replayed_s"] / others["measured_s"] - 1).map(_signed_percent)
+    totals = found.groupby([*keys, "recorded_on", "live", "shown"], sort=False)[times].sum(min_count=1).reset_index()
+    data = totals[totals["shown"]][[*keys, "recorded_on", "recorded_s", "replayed_s"]]
+    live = totals[totals["live"]].rename(columns={"measured_s": "live_s"})[[*keys, "live_s"]]
+    others = totals[~totals["shown"] & ~totals["live"] & totals["measured_s"].notna()]
+    errors = (others["replayed_s"] / others["measured_s"] - 1).map(_signed_percent).astype("str")
     texts = (others["recorded_on"] + " " + errors).groupby([others[key] for key in keys], sort=False)
     others_texts = texts.agg(", ".join).rename("others").reset_index()
     data = data.merge(live, on=keys, how="left").merge(others_texts, on=keys, how="left").fillna({"others": "–"})
+    data = data.sort_values("program", key=lambda names: pd.factorize(names)[0], kind="stable", ignore_index=True)
     columns = (
         Column(("program",), "Program", align_right=False, hide_repeats=True),
         Column(("phase",), "Phase", align_right=False),
         Column(("drive",), "Drive", align_right=False),
+        Column(("recorded_on",), "Recorded on", align_right=False),
         Column(("recorded_s",), "Recorded", three_digits, "s", "Duration"),
         Column(("replayed_s",), "Replay", three_digits, "s", "Duration"),
         Column(("live_s",), "Live", three_digits, "s", "Duration"),
@@ -146,12 +173,15 @@ def recordings_text(found: pd.DataFrame) -> str:
     Args:
         found: The durations, as `recorded_runs` returns them.
     """
-    same, others = found[found["on_this_drive"]], found[~found["on_this_drive"]]
+    same = found[found["on_this_drive"]]
+    others = found[~found["on_this_drive"] & found["error"].notna()]
     largest = max(same["error"].abs().max(), same["latency_error"].abs().max())
-    sentences = [
-        f"On the recorded drive, the durations of all {len(same)} runs and the mean latencies differ from the recording"
-        f" by at most {_percent(largest)}."
-    ]
+    sentences = []
+    if len(same):
+        sentences.append(
+            f"On the recorded drive, the durations of all {len(same)} runs and the mean latencies differ from the"
+            f" recording by at most {_percent(largest)}."
+        )
     if len(others):
         errors = others["error"].abs()
         worst = others.iloc[int(errors.to_numpy().argmax())]

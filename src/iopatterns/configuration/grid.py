@@ -466,7 +466,7 @@ def _compared_traces(
     return list(dict.fromkeys(found))
 
 
-def _trace_file(conf: config.Config, path: str) -> records.TraceFile:
+def _trace_file(conf: config.Config, path: str) -> records.TraceReference:
     return {"trace": path, "sha256": files.sha256(conf.root / path)}
 
 

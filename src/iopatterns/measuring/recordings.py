@@ -16,7 +16,7 @@ import pandas as pd
 
 from iopatterns.base import files
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.raw.records import Replay, TraceFile
+from iopatterns.raw.records import Replay, TraceReference
 from iopatterns.twin import traces
 from iopatterns.twin.dependencies import Dependencies
 from iopatterns.twin.models import Model
@@ -61,7 +61,7 @@ class TracePhase:
     live: bool
 
     @classmethod
-    def read(cls, root: Path, trace: Replay | TraceFile, phase: str) -> "TracePhase":
+    def read(cls, root: Path, trace: Replay | TraceReference, phase: str) -> "TracePhase":
         """Read a phase of a trace.
 
         Args:
@@ -165,8 +165,8 @@ def compare_recordings(
             if it was not yet replayed in this way.
 
     Returns:
-        A dictionary for each recording. The list is empty if none of them was on this drive. A recording with requests
-        beyond the end of this drive is left out. Keys:
+        A dictionary for each recording. If none of them was on this drive, there is only the replayed one, and only if
+        its dependent replay is given. A recording with requests beyond the end of this drive is left out. Keys:
 
         - ``trace``: the path of the trace, as the cell names it
         - ``phase``: the name of the phase
@@ -182,7 +182,7 @@ def compare_recordings(
         TwinError: A trace or the model is not valid.
     """
     if not any(each.was_on(model) for each in (phase, *others)):
-        return []
+        return [] if replayed is None or phase.recorded_on is None else [_compare(model, phase, replayed)]
     fitting = [(each, None) for each in others if each.recorded_on is not None and each.fits_on(model)]
     known = [] if phase.recorded_on is None else [(phase, replayed)]
     return [_compare(model, *each) for each in (*known, *fitting)]

@@ -66,7 +66,7 @@ def replay_phase(model: Model, root: Path, replay: Replay) -> tuple[dict[str, An
         - ``blocks_over_time``: the same counts at equally spaced times; only with the option ``blocks_over_time``
         - ``runs_ns``: the duration of each run; only if the name of the phase ends with ``*``
         - ``latency``: the largest latency over time, the median, and the peaks; only with the option ``latencies``
-        - ``recordings``: what `recordings.compare_recordings` returns; only if the program was recorded on this drive
+        - ``recordings``: what `recordings.compare_recordings` returns; only if there is something to compare
 
     Raises:
         ReplayError: The trace has changed since the run was planned, or lacks the phase. Or the phase has no request.

@@ -121,7 +121,7 @@ class CallTrace(TypedDict):
     sha256: str
 
 
-class TraceFile(TypedDict):
+class TraceReference(TypedDict):
     """A block trace that the user gives.
 
     A block trace lists requests to a drive with their times.
@@ -162,7 +162,7 @@ class Replay(TypedDict):
     phase: str
     depth: NotRequired[int]
     arrival_times: NotRequired[bool]
-    compare: NotRequired[Sequence[TraceFile]]
+    compare: NotRequired[Sequence[TraceReference]]
     latencies: NotRequired[bool]
     blocks_over_time: NotRequired[int]
 

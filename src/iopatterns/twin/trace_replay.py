@@ -296,7 +296,8 @@ class ReplaySession:
         self._trace = trace
         self._fed = 0
         self._last_ns = 0
-        self._start_ns = 0 if recorded_on is None else recorded_on.start_ns
+        # with a depth, the first request is submitted when the drive starts
+        self._start_ns = 0 if recorded_on is None or depth is not None else recorded_on.start_ns
         self._dependencies = Dependencies()
         self._histogram = LatencyHistogram()
         drive = model if recorded_on is None else model.without_block_layer()
