@@ -334,7 +334,9 @@ class Classifier:
         """
         return _measurands(self._comparisons(name))
 
-    def class_of_claim(self, name: str, *, reproduced: bool, drive: str | None = None) -> EvidenceClass:
+    def class_of_claim(
+        self, name: str, *, reproduced: bool, drive: str | None = None, moved: ClaimChecks | None = None
+    ) -> EvidenceClass:
         """Return the evidence class of a measured claim, with a reason.
 
         The class says whether the claim is independent evidence for the models of simulated drives, see
@@ -344,11 +346,12 @@ class Classifier:
             name: The id of the claim. The claim must have checks.
             reproduced: Whether the claim is reproduced.
             drive: The user's drive that the claim was applied to; None for the drives of the source.
+            moved: The checks of the claim, applied to ``drive``.
 
         Returns:
             The class. It is empty if the claim is not about a simulated drive.
         """
-        check = self._checks[name] if drive is None else self._checks[name].on(drive)
+        check = self._checks[name] if drive is None else moved
         comparisons = self._compared[name] if drive is None else self._of_check(check) if check else []
         drives = _drives(comparisons) | (self._named_drives(name) if drive is None else {drive})
         if not drives & self._models.keys():

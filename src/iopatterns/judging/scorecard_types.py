@@ -5,7 +5,7 @@ The file contains the verdicts on claims (published statements) and published va
 
 from typing import Any, NotRequired, TypedDict
 
-# A number; text for an outcome or status, None for a number that is not finite
+# A number; text for an outcome or status, a truth value, None for a number that is not finite
 ScorecardValue = float | str | None
 
 # In functional form, because `class` is a keyword of Python
@@ -32,17 +32,21 @@ class ClaimVerdict(_Classified):
         compared: The measured statistic, in the unit of the published value that it should equal. None if the claim
             does not require equality, has a list of checks, or does not have exactly one result.
         parts: The result at each combination of levels, such as a block size and a depth. The keys label, value, low,
-            high and status are those of `claims.PartResult`; off_percent is its ``off`` in percent.
+            high, status and close are those of `claims.PartResult`; off_percent is its ``off`` in percent.
         statistic: What is computed, as text.
         expected: The criterion, as text, such as ``≤ 3 ms``.
         found: The range of the computed values, as text, such as ``1.2 to 3.4 ms``.
+        chosen: Whether we chose a threshold of a check, see `claims.Criterion.is_chosen`.
+        close: Whether another threshold, at most 5 % from the value found, would give another status, see
+            `claims.is_close`.
         holding: The number of parts that are reproduced or within tolerance.
         worst: The label of the part with the largest distance from the required bound or number; None if all distances
             are 0.
         off_percent: The distance of the worst part, in percent of the bound or number. None if there are no parts, or
             if the distance is infinite.
-        readings: For a claim with a list of checks, a mapping for each check, with the keys says, expected, found and
-            finding. Empty for a claim with a single check.
+        readings: For a claim with a list of checks, a mapping for each check, with the keys says, expected, found,
+            finding, chosen and close, the number of its ``parts``, and the number of them that are ``holding``. Empty
+            for a claim with a single check.
     """
 
     id: str
@@ -59,10 +63,12 @@ class ClaimVerdict(_Classified):
     statistic: NotRequired[str]
     expected: NotRequired[str]
     found: NotRequired[str]
+    chosen: NotRequired[bool]
+    close: NotRequired[bool]
     holding: NotRequired[int]
     worst: NotRequired[str | None]
     off_percent: NotRequired[float | None]
-    readings: NotRequired[list[dict[str, str]]]
+    readings: NotRequired[list[dict[str, ScorecardValue]]]
 
 
 class PublishedRow(TypedDict):
