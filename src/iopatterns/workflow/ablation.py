@@ -76,7 +76,8 @@ class Mechanism:
             for a mechanism of a drive.
         drive: The simulated drive on which the traces in `traces` are replayed; None for the drive of the cell.
         fixed_by_source: Whether a data sheet or source states all parameters that `switches` changes.
-        assumed: Whether the source does not state that its programs had this mechanism.
+        assumed: Whether the source does not state that its programs had this mechanism. It may have been inferred from
+            the numbers of the source (key ``chosen_for``).
     """
 
     name: str
@@ -265,8 +266,9 @@ def load_mechanisms(conf: config.Config) -> list[Mechanism]:
 
 
 def _mechanism(name: str, study: str | None, body: Mapping[str, Any]) -> Mechanism:
-    more = {key: body[key] for key in ("models", "traces", "drive", "fixed_by_source", "assumed") if key in body}
-    return Mechanism(name, body["says"], study, body.get("set", ()), **more)
+    more = {key: body[key] for key in ("models", "traces", "drive", "fixed_by_source") if key in body}
+    assumed = "assumed" in body or "chosen_for" in body
+    return Mechanism(name, body["says"], study, body.get("set", ()), assumed=assumed, **more)
 
 
 def _check_traces(conf: config.Config, declared: Sequence[Mechanism]) -> None:
