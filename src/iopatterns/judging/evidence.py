@@ -26,7 +26,7 @@ from iopatterns.judging.claims import ClaimChecks
 from iopatterns.judging.figures import (
     FIRST_RESULT,
     Figure,
-    Workload,
+    WorkloadLevels,
     figures_of_rows,
     published_figures,
     quantity_family,
@@ -38,7 +38,7 @@ EVIDENCE_CLASSES = (INDEPENDENT, BUILT_INTO_MODEL, FITTED)
 
 # A measured number: drive, workload, and the family of its quantity, see `figures.quantity_family`. Of several
 # simulated drives with the same parameters, the first stands for all of them.
-Measurand = tuple[str, Workload, str]
+Measurand = tuple[str, WorkloadLevels, str]
 # The groups of measurands that one part of a check compares
 ComparedGroups = frozenset[frozenset[Measurand]]
 

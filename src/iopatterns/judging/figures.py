@@ -19,7 +19,7 @@ from iopatterns.base import engines, yaml_schema
 from iopatterns.configuration import factors, study_files
 
 # What fio is asked to do: pairs of the name of a factor and its level. Levels that are fio's defaults are left out.
-Workload = frozenset[tuple[str, Any]]
+WorkloadLevels = frozenset[tuple[str, Any]]
 
 # The first column of the executions that is a result
 FIRST_RESULT = "bandwidth_bytes_per_s"
@@ -49,7 +49,7 @@ class Figure:
 
     model: str
     parameters: frozenset[tuple[str, str]]
-    workload: Workload
+    workload: WorkloadLevels
     family: str
 
 
@@ -73,7 +73,7 @@ def drive_parameters(replaced: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
     return frozenset((name, str(value).replace(" ", "")) for name, value in replaced.items() if name != _SIZE)
 
 
-def workload_of_row(row: Mapping[Any, Any]) -> Workload:
+def workload_of_row(row: Mapping[Any, Any]) -> WorkloadLevels:
     """Return the workload of a repetition.
 
     Args:
@@ -85,7 +85,7 @@ def workload_of_row(row: Mapping[Any, Any]) -> Workload:
     return found if _is_missing(row.get("duration_s")) else found | {("replay", row["cell"])}
 
 
-def workload_of_value(row: Mapping[Any, Any], grid: Mapping[str, Any]) -> Workload:
+def workload_of_value(row: Mapping[Any, Any], grid: Mapping[str, Any]) -> WorkloadLevels:
     """Return the workload that a published value is about.
 
     Args:
@@ -99,7 +99,7 @@ def workload_of_value(row: Mapping[Any, Any], grid: Mapping[str, Any]) -> Worklo
     return _workload({name: factors.find_factor(name).read(level) for name, level in levels.items()})
 
 
-def _workload(levels: Mapping[str, Any]) -> Workload:
+def _workload(levels: Mapping[str, Any]) -> WorkloadLevels:
     """Return a workload from levels of factors in canonical units."""
     known = dict(levels)
     if known.get("ioengine") in engines.SYNCHRONOUS_ENGINES:

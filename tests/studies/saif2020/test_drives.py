@@ -4,7 +4,7 @@ import numpy as np
 from support import ROOT
 
 from iopatterns import twin
-from iopatterns.twin import models
+from iopatterns.twin import models, ranges
 from iopatterns.twin.fitting import published_points, simulate_point
 
 
@@ -21,5 +21,5 @@ def test_errors_of_fitted_and_held_out_values_are_small() -> None:
 
 
 def test_the_description_names_the_claim_that_a_parameter_was_chosen_for() -> None:
-    sources = {row[0]: row[3] for row in models.parameter_rows(models.load_model("px05smb040"))}
+    sources = {row[0]: row[3] for row in ranges.parameter_rows(models.load_model("px05smb040"))}
     assert sources["mode_page.FSW"].endswith("; chosen for saif2020/fsw-no-effect")
