@@ -21,6 +21,7 @@ with entry.errors_as_messages():
     include: "workflow/rules/report.smk"
     include: "workflow/rules/calibrate.smk"
     include: "workflow/rules/ablate.smk"
+    include: "workflow/rules/robustness.smk"
     include: "workflow/rules/capture.smk"
     include: "workflow/rules/twin_of.smk"
     include: "workflow/rules/benchmarks.smk"

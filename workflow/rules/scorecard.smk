@@ -15,6 +15,7 @@ rule judge:
         ],
         twins=twin_models.model_files(CONF),
         ablation=ablation.ablation_input_files(CONF),
+        robustness=robustness.record_files(CONF),
         schema="workflow/schemas/claims.schema.yaml",
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/judge.py"),
         changed=trigger("judge" in CHANGED),

@@ -333,7 +333,7 @@ class Classifier:
         self._models = dict(zip(simulated["drive"], simulated["drive_model"], strict=True))
         self._figures = figures_of_rows(cells)
         self._drives = self._distinct_drives(cells["drive"])
-        marked, self._names = _marked(cells)
+        marked, self._names = marked_results(cells)
         self._marked = CachedExecutions(marked)
         self._rows = {row["id"]: row for row in values.to_dict("records")}
         places = {place: number for number, place in enumerate(zip(cells["drive"], cells["cell"], strict=True))}
@@ -510,7 +510,7 @@ class Classifier:
         ]
 
     def _measurand(self, mark: int) -> Measurand:
-        """Return the measurand that the function `_marked` replaced by a number.
+        """Return the measurand that the function `marked_results` replaced by a number.
 
         Args:
             mark: The number.
@@ -586,7 +586,7 @@ class Classifier:
         ]
 
 
-def _marked(executions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+def marked_results(executions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return repetitions with unique numbers as results, and the result columns.
 
     A statistic selects numbers from the returned table as it selects results from the original table. Each selected

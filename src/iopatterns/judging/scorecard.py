@@ -71,6 +71,7 @@ def judge_study(
     confidence: float = 0.95,
     method: str = "t",
     ablation: Mapping[str, Any] | None = None,
+    robustness: Mapping[str, Any] | None = None,
     results: str = config.DEFAULT_RESULTS,
 ) -> StudyVerdicts:
     """Return the verdicts on the claims and published values of a study.
@@ -89,6 +90,8 @@ def judge_study(
             the claim has another outcome. On the source's drives, a reproduced claim with such a mechanism does not
             count as independent of the models. Mechanisms that the source states, and those of a recorded kernel and
             file system, are ignored.
+        robustness: The study's record of samples of plausible parameters, as `robustness.load_records` returns it. Its
+            key ``claims`` has, by claim, the share of samples in which the claim is reproduced.
         results: The results folder below ``root``. Its files measurements/STUDY.parquet and
             measurements/STUDY.tuning.json are read.
 
@@ -138,6 +141,10 @@ def judge_study(
                 claims += of_drive
     except ClaimsError as error:
         raise ClaimsError(f"{claims_file}: {error}") from None
+    sampled = (robustness or {}).get("claims", {})
+    for verdict in of_source:
+        if verdict["id"] in sampled and verdict["parts"]:
+            verdict["robustness"] = sampled[verdict["id"]]
     source_counts, held_out = _claim_counts(of_source), content.get("held_out")
     numbers = [
         _judge_value(judge, row, contradicted, of_source, held_out=held_out, classifier=classifier)
@@ -159,6 +166,7 @@ def judge_study(
             "values": _errors_by_class(numbers, classifier),
         },
         "ablation": dict(ablation or {}),
+        "robustness": {key: value for key, value in (robustness or {}).items() if key != "claims"},
         "own": own,
     }
 
@@ -615,6 +623,10 @@ def _summary_lines(name: str, study: Mapping[str, Any]) -> Iterator[str]:
             f" ({count[evidence.BUILT_INTO_MODEL]['checkable']} are built into the models,"
             f" {count[evidence.FITTED]['checkable']} compare fitted values only)"
         )
+    classes = Counter(claim["robustness"]["class"] for claim in study["claims"] if "robustness" in claim)
+    if classes:
+        counted = ", ".join(f"{number} {class_}" for class_, number in sorted(classes.items(), reverse=True))
+        yield f"{name}: claims under other plausible parameters: {counted}"
     for class_, errors in study["by_class"]["values"].items():
         if errors["values"]:
             yield (
@@ -644,12 +656,16 @@ def scorecard_text(root: Path, results: str = config.DEFAULT_RESULTS) -> str:
             counts = [f"{count} {status}" for status, count in study["counts"][kind].items() if count]
             if counts:
                 lines.append(f"{name}, {len(study[kind])} {kind}: {', '.join(counts)}")
-        if stale := study["ablation"].get("stale"):
-            file = study_files.ABLATION.format(study=name)
-            lines.append(
-                f"{name}: {file} is stale: {', '.join(stale)} changed since it was made. Make it again:"
-                " snakemake --cores 2 ablate"
-            )
+        for kind, place, target in (
+            ("ablation", study_files.ABLATION, "ablate"),
+            ("robustness", study_files.ROBUSTNESS, "robustness"),
+        ):
+            if stale := study[kind].get("stale"):
+                file = place.format(study=name)
+                lines.append(
+                    f"{name}: {file} is stale: {', '.join(stale)} changed since it was made. Make it again:"
+                    f" snakemake --cores 2 {target}"
+                )
         for drive, own in study["own"].items():
             lines.append(f"{name}, on {drive}: {own['hold']} of {own['checkable']} checkable claims reproduced")
         for claim in study["claims"]:

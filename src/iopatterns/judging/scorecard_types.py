@@ -47,6 +47,10 @@ class ClaimVerdict(_Classified):
         readings: For a claim with a list of checks, a mapping for each check, with the keys says, expected, found,
             finding, chosen and close, the number of its ``parts``, and the number of them that are ``holding``. Empty
             for a claim with a single check.
+        robustness: For a claim with a robustness record: the ``share`` of sampled parameter sets in which it is
+            reproduced, the interval ``low`` to ``high`` of this share, the ``class`` (robust, contingent or not
+            reproduced) and, if samples differ, the parameter that ``decides``. ``moved`` is false if no sample changes
+            any value of the claim.
     """
 
     id: str
@@ -69,6 +73,7 @@ class ClaimVerdict(_Classified):
     worst: NotRequired[str | None]
     off_percent: NotRequired[float | None]
     readings: NotRequired[list[dict[str, ScorecardValue]]]
+    robustness: NotRequired[dict[str, ScorecardValue]]
 
 
 class PublishedRow(TypedDict):
@@ -147,6 +152,8 @@ class StudyVerdicts(ClaimCounts):
             (``largest_percent``) and where it occurs (``largest_at``).
         ablation: The record of the claims that depend on single mechanisms of the simulation, see
             `ablation.load_ablation_records`. Empty without a record.
+        robustness: The number of sampled parameter sets (``sets``), the effects of parameters (``screening``) and the
+            changed inputs (``stale``) of the robustness record. Empty without a record.
         own: The counts of the claims that were applied to the user's drives, by drive.
         configuration: The study's settings, see `expected_verdicts.study_settings`; added by the Snakemake rule
             `judge`.
@@ -160,5 +167,6 @@ class StudyVerdicts(ClaimCounts):
     tolerance: float
     by_class: dict[str, Any]
     ablation: dict[str, Any]
+    robustness: dict[str, Any]
     own: dict[str, ClaimCounts]
     configuration: NotRequired[dict[str, Any]]

@@ -27,12 +27,7 @@ from iopatterns.twin.error import TwinError
 # Mechanisms of the drives of all studies. A study's own mechanisms are in the study's file.
 MECHANISMS_FILE = "config/ablations.yaml"
 ABLATION_FOLDER = "results/ablation"
-# Repetitions of each cell. Claims are judged by means only, because the confidence intervals of so few repetitions
-# would be wider than the effect of many mechanisms.
-ABLATION_REPETITIONS = 1
-_MEANS_ONLY = 0.01  # a confidence level at which intervals do not matter
-# A bound that is missed by less counts as respected, because means of so few repetitions differ by chance
-_NOISE = 0.01
+ABLATION_REPETITIONS = 1  # of each cell
 # The name of the run without a switched-off mechanism, which all other runs are compared with
 BASELINE_RUN = "nothing"
 _HEAD = """\
@@ -428,7 +423,7 @@ def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) ->
         lines += [f"{study}: {claim}: {', '.join(names)}" for claim, names in flips.items()]
         content = {
             "executions": ABLATION_REPETITIONS,
-            "made_from": _sums(conf, study, declared),
+            "made_from": input_checksums(conf, study, declared),
             "mechanisms": tried,
             "flips": flips,
         }
@@ -442,9 +437,6 @@ def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) ->
 def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool]:
     """Return whether each claim of a study is reproduced, by claim id.
 
-    Only means count, not their confidence intervals, because an ablation measures few repetitions. Claims that were not
-    measured are left out. A claim whose statistic divides by a mean of zero is not reproduced.
-
     Args:
         root: The project's folder.
         study: The name of the study.
@@ -453,9 +445,8 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
     """
     import pandas as pd
 
-    from iopatterns.analysis import published, quantities
-    from iopatterns.judging.check_statistics import ClaimsError
-    from iopatterns.judging.claims import COUNT_AS_REPRODUCED, ClaimChecks, Judge
+    from iopatterns.analysis import quantities
+    from iopatterns.workflow.claim_outcomes import StudyClaims
 
     tables, steps = [], []
     known: set[str] = set()
@@ -465,26 +456,9 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
         tables.append(table[~table["drive"].isin(known)])
         steps += [step for step in tuned if step["drive"] not in known]
         known |= {*table["drive"], *(step["drive"] for step in tuned)}
-    judge = Judge(pd.concat(tables, ignore_index=True), steps, _MEANS_ONLY)
-    values = published.load_values(root / "data/published" / study)
-    outcomes = {}
-    for claim in claims_if_any(root, study):
-        check = ClaimChecks.parse(claim, values)
-        if check is None:
-            continue
-        try:
-            parts = judge.results(check)
-        except ClaimsError:  # with a mechanism switched off, the statistic may divide by a mean of zero
-            outcomes[claim["id"]] = False
-            continue
-        # an equivalence test may be undecided about a value within its margin
-        reproduced = [
-            part.status in COUNT_AS_REPRODUCED or (not isinstance(part.value, str) and part.off <= _NOISE)
-            for part in parts
-        ]
-        if reproduced:
-            outcomes[claim["id"]] = all(reproduced)
-    return outcomes
+    claims = StudyClaims.load(root, study, claims_if_any(root, study))
+    outcomes = claims.outcomes(pd.concat(tables, ignore_index=True), steps)
+    return {name: outcome.reproduced for name, outcome in outcomes.items()}
 
 
 def _traces(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> list[str]:
@@ -539,7 +513,7 @@ def ablation_input_files(conf: config.Config) -> list[str]:
     return [*declared, *existing, *ablation_trace_files(conf)]
 
 
-def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dict[str, str]:
+def input_checksums(conf: config.Config, study: str, declared: Sequence[Mechanism] | None) -> dict[str, str]:
     """Return checksums of everything that the outcomes of a study's claims depend on.
 
     The keys are paths, ``drive NAME`` for a drive with changed parameters, and ``traces`` for all traces together. The
@@ -549,8 +523,9 @@ def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dic
     Args:
         conf: The configuration.
         study: The name of the study.
-        declared: All mechanisms.
+        declared: All mechanisms. None if no mechanism is switched off.
     """
+    ablated, declared = declared is not None, declared or []
     experiments = conf.studies[study]["experiments"]
     named = {drive for experiment in experiments for drive in grid.drives_of_experiment(conf, study, experiment)}
     drives = {name: conf.drives[name] for name in conf.drives if name in named}
@@ -562,21 +537,26 @@ def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dic
         f"data/twins/{model}.yaml": models.load_model(model).digest[:16]
         for model in sorted({entry["model"] for entry in twins.values()})
     }
-    sums |= {f"drive {name}": _sum([entry["model"], entry["set"]]) for name, entry in twins.items() if entry.get("set")}
     sums |= {
-        file: _sum(yaml_schema.read_yaml(conf.root, file))
-        for file in (MECHANISMS_FILE, study_files.GRID.format(study=study))
+        f"drive {name}": content_checksum([entry["model"], entry["set"]])
+        for name, entry in twins.items()
+        if entry.get("set")
+    }
+    sums |= {
+        file: content_checksum(yaml_schema.read_yaml(conf.root, file))
+        for file in (*([MECHANISMS_FILE] if ablated else []), study_files.GRID.format(study=study))
     }
     # only the checks of a claim determine its outcome
     checks = {claim["id"]: [claim.get("check"), claim.get("checks")] for claim in claims_if_any(conf.root, study)}
-    sums[_claims_file(study)] = _sum(checks)
+    sums[_claims_file(study)] = content_checksum(checks)
     if paths := _traces(conf, study, declared):
-        sums["traces"] = _sum({path: files.sha256(conf.root / path) for path in paths})
+        sums["traces"] = content_checksum({path: files.sha256(conf.root / path) for path in paths})
     settings = {"runtime_ms": conf.runtime_ms, "file_size_bytes": conf.file_size_bytes, "seed": conf.seed}
-    return {**sums, config.CONFIG_FILE: _sum(settings)}
+    return {**sums, config.CONFIG_FILE: content_checksum(settings)}
 
 
-def _sum(content: Any) -> str:
+def content_checksum(content: Any) -> str:
+    """Return the first 16 hexadecimal digits of the SHA-256 of JSON content."""
     return hashlib.sha256(cells.canonical_json(content).encode()).hexdigest()[:16]
 
 
@@ -616,7 +596,9 @@ def load_ablation_records(root: Path, overrides: Mapping[str, Any] | None = None
         try:
             made_from, tried, flips = content["made_from"], content["mechanisms"], content["flips"]
             stale = sorted(
-                name for name, value in _sums(conf, study, declared).items() if made_from.get(name, value) != value
+                name
+                for name, value in input_checksums(conf, study, declared).items()
+                if made_from.get(name, value) != value
             )
             present = [
                 {"name": each.name, "says": each.description, "by": each.kind}
