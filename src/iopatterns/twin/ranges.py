@@ -58,8 +58,9 @@ class PlausibleRange:
             value = math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
         else:
             value = self.low + share * (self.high - self.low)
-        value = min(max(value, self.low), self.high)
-        return value if models.declared_parameters()[self.name]["kind"] == "ratio" else round(value)
+        if models.declared_parameters()[self.name]["kind"] == "ratio":
+            return min(max(_significant(value), self.low), self.high)
+        return round(min(max(value, self.low), self.high))
 
     @property
     def text(self) -> str:

@@ -44,7 +44,11 @@ ROBUST_SHARE = 0.95
 HALF_WIDTH = 0.05
 CONFIDENCE = 0.95
 BATCH_SETS = 20
-MOST_BATCHES = 4  # 80 sets; of 73 sets that all reproduce a claim, the interval begins at 95 %
+MOST_SETS = 80  # if 73 sets or more all reproduce a claim, the interval begins above 95 %
+# Limits that keep all studies within an hour of two cores: the repetitions of all samples of a study, and the cells of
+# a drive in each set of the screening
+_MOST_REPETITIONS = 16_000
+SCREENED_CELLS = 8
 _LEVELS = 4  # of the grid of Morris screening, as usual
 _RANKED = 10  # parameters of each model that screening ranks highest: candidates for the parameter that decides
 _HEAD = """\
@@ -220,6 +224,15 @@ def _share_of(found: ranges.PlausibleRange, value: models.ParameterValue) -> flo
 def _seed(model: str, number: int) -> int:
     """Return a seed that follows from the name of a model and a number."""
     return int(ablation.content_checksum([model, number])[:7], 16)
+
+
+def most_batches(cells: int) -> int:
+    """Return the largest number of batches of parameter sets for a study.
+
+    Args:
+        cells: The number of cells that are measured with each parameter set.
+    """
+    return max(1, min(MOST_SETS, _MOST_REPETITIONS // max(cells, 1)) // BATCH_SETS)
 
 
 def share_interval(reproduced: int, sets: int) -> tuple[float, float]:

@@ -5,8 +5,9 @@ This module is separate from `robustness`, so that the rule that judges claims d
 
 import functools
 import json
+import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,19 +55,31 @@ class _Runs:
         drives = list(dict.fromkeys(cell.drive for cell in self.varied))
         self.design = robustness.Design.load(self.conf, drives)
 
-    def table(self, parameters: robustness.ParameterSet) -> pd.DataFrame:
+    def screened(self) -> list[grid.Cell]:
+        """Return some of the varied cells of each drive, evenly spread."""
+        found = []
+        for drive in self.design.drives:
+            own = [cell for cell in self.varied if cell.drive == drive]
+            found += own[:: math.ceil(len(own) / robustness.SCREENED_CELLS)]
+        return found
+
+    def complete_table(self, parameters: robustness.ParameterSet) -> pd.DataFrame:
         """Return the repetitions with a parameter set; results that claims do not use are those of the baseline."""
+        changed = self.table(parameters, self.varied)
+        places = set(zip(changed["drive"], changed["cell"], strict=True))
+        kept = [place not in places for place in zip(self.baseline["drive"], self.baseline["cell"], strict=True)]
+        return pd.concat([changed, self.baseline[kept]], ignore_index=True)
+
+    def table(self, parameters: robustness.ParameterSet, cells: Sequence[grid.Cell]) -> pd.DataFrame:
+        """Return the repetitions of some cells with a parameter set."""
         entries = {drive: self.design.entry(drive, parameters) for drive in self.design.drives}
         specifications = {}
-        for cell in self.varied:
+        for cell in cells:
             replaced = {key: each for key, each in entries[cell.drive].items() if key in {"set", "model_digest"}}
             drive = {**cell.specification["drive"], **replaced}
             specifications[cell.folder] = cast(Specification, {**cell.specification, "drive": drive})
         self._measure(parameters.name, specifications)
-        changed = self._table(parameters.name)
-        places = set(zip(changed["drive"], changed["cell"], strict=True))
-        kept = [place not in places for place in zip(self.baseline["drive"], self.baseline["cell"], strict=True)]
-        return pd.concat([changed, self.baseline[kept]], ignore_index=True)
+        return self._table(parameters.name)
 
     def outcomes(self, table: pd.DataFrame) -> dict[str, ClaimOutcome]:
         """Return the outcome of each claim."""
@@ -118,7 +131,6 @@ def measure_robustness(
     output: Path,
     *,
     built: str = "",
-    batches: int = robustness.MOST_BATCHES,
 ) -> None:
     """Measure the cells that the claims of a study use with sampled parameters, and judge the claims.
 
@@ -131,7 +143,6 @@ def measure_robustness(
         overrides: Values that replace top-level keys of config/config.yaml: ``{"runtime": "1 s"}``; empty for none.
         output: The file for the content of the robustness record, as JSON.
         built: The checksum of the simulator. Tables of another simulator are measured again.
-        batches: The largest number of batches.
 
     Raises:
         ConfigError: The configuration is invalid.
@@ -142,17 +153,17 @@ def measure_robustness(
     moved: set[str] = set()
 
     def judged(parameters: robustness.ParameterSet) -> dict[str, bool]:
-        outcomes = runs.outcomes(runs.table(parameters))
+        outcomes = runs.outcomes(runs.complete_table(parameters))
         moved.update(name for name, each in outcomes.items() if each.values != baseline[name].values)
         return {name: each.reproduced for name, each in outcomes.items()}
 
     trajectories = runs.design.screening()
-    figures = {each.name: _figures(runs.table(each)) for sets in trajectories for each in sets}
+    figures = {each.name: _figures(runs.table(each, runs.screened())) for sets in trajectories for each in sets}
     models_of = {(cell.drive, cell.name): str(runs.design.drives[cell.drive]["model"]) for cell in runs.varied}
     effects = robustness.screening_effects(trajectories, figures, models_of)
     sets: list[robustness.ParameterSet] = []
     outcomes: list[dict[str, bool]] = []
-    for number in range(batches):
+    for number in range(robustness.most_batches(len(runs.varied))):
         batch = runs.design.batch(number)
         sets += batch
         outcomes += [judged(each) for each in batch]
