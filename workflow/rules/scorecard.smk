@@ -11,7 +11,8 @@ rule judge:
             *study_rules.published_files(CONF, *CELLS.studies),
         ],
         grids=[
-            f"config/studies/{study}.yaml" for study in study_rules.judged_studies(CONF)
+            f"config/studies/{study}.yaml"
+            for study in study_rules.judged_studies(CONF)
         ],
         twins=twin_models.model_files(CONF),
         ablation=ablation.ablation_input_files(CONF),
