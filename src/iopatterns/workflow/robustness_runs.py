@@ -39,7 +39,7 @@ class _Runs:
         self.root, self.folder, self.study = root, folder, study
         self.conf = ablation.simulated_drives_only(config.load_config(root, overrides))
         self.inputs = robustness.robustness_inputs(self.conf, study)
-        key = ablation.content_checksum([key, self.inputs])
+        key = ablation.content_checksum([key, self.inputs, robustness.BATCH_SETS, robustness.SCREENED_CELLS])
         if not (folder / _KEY_FILE).exists() or (folder / _KEY_FILE).read_text(encoding="utf-8") != key:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)

@@ -213,9 +213,12 @@ READ_AGAIN = {"cell": "again", "experiments": "e", "ramp_time": 1000, "size": 40
 
 def with_copies(**changes: Any) -> pd.DataFrame:
     """Return the repetitions in which the reads of 4 KiB on drive d were also measured with changed columns."""
-    table = executions().assign(ramp_time=None, size=None, offset=None, drive_set="{}", ioengine="sync", iodepth=64)
+    levels: dict[str, Any] = {"ramp_time": None, "size": None, "offset": None, "drive_set": "{}", "iodepth": 64}
+    table: pd.DataFrame = executions().assign(ioengine="sync", **levels)
     reads = table[(table["drive"] == "d") & (table["cell"] == "read-4096")]
-    return pd.concat([table[table["cell"] != "read-4096"], reads.assign(**READ_AGAIN | changes)])
+    copied: dict[str, Any] = {**READ_AGAIN, **changes}
+    others: pd.DataFrame = table[table["cell"] != "read-4096"]
+    return pd.concat([others, reads.assign(**copied)])
 
 
 @pytest.mark.parametrize(
@@ -281,9 +284,9 @@ def test_what_an_assumption_was_inferred_from_is_built_in(tmp_path: Path) -> Non
     assert found.class_of_claim("larger-is-faster", reproduced=True).name == BUILT_INTO_MODEL
     assert found.class_of_value("read").name == INDEPENDENT
     evidence.check_chosen_for(tmp_path / "data/twins", tmp_path / "data/published", STUDY)
-    grid["mechanisms"]["a full disk"]["chosen_for"] = ["wriet"]
+    grid["mechanisms"]["a full disk"]["chosen_for"] = ["writ"]
     (tmp_path / f"config/studies/{STUDY}.yaml").write_text(yaml.safe_dump(grid), encoding="utf-8")
-    with pytest.raises(EvidenceError, match=r"mine\.yaml: mechanisms.a full disk: chosen_for: 'mine/wriet': .*'write'"):
+    with pytest.raises(EvidenceError, match=r"mine\.yaml: mechanisms.a full disk: chosen_for: 'mine/writ': .*'write'"):
         evidence.check_chosen_for(tmp_path / "data/twins", tmp_path / "data/published", STUDY)
 
 
