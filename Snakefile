@@ -22,6 +22,7 @@ with entry.errors_as_messages():
     include: "workflow/rules/calibrate.smk"
     include: "workflow/rules/ablate.smk"
     include: "workflow/rules/scale.smk"
+    include: "workflow/rules/robustness.smk"
     include: "workflow/rules/capture.smk"
     include: "workflow/rules/twin_of.smk"
     include: "workflow/rules/benchmarks.smk"

@@ -31,7 +31,9 @@ from iopatterns.raw import tuning_steps
 
 BANDWIDTH_COLUMN = quantities.QUANTITIES["bandwidth"].column
 _CELL = ("drive", "rw", "bs_bytes")
-_ABOUT_A_CELL = frozenset({*_CELL, "cell", "execution", "study", "experiments", "drive_kind", "drive_model", "tuned"})
+_ABOUT_A_CELL = frozenset(
+    {*_CELL, "cell", "execution", "study", "experiments", "drive_kind", "drive_model", "drive_set", "tuned"}
+)
 
 
 class AnalysisError(IoPatternsError):

@@ -8,9 +8,12 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support import ROOT
 from twins import command
 
 from iopatterns import twin
+from iopatterns.base import yaml_schema
+from iopatterns.twin import models, ranges
 
 SHIPPED = twin.list_models()
 MODEL = twin.load_model("px05smb040").path
@@ -199,3 +202,71 @@ def test_settings_override_parameters() -> None:
 def test_an_invalid_setting_is_refused(setting: str, message: str) -> None:
     with pytest.raises(twin.TwinError, match=message):
         twin.load_model("px05smb040").overridden([setting])
+
+
+# ---- Plausible ranges
+
+
+@pytest.mark.parametrize("name", models.list_models())
+def test_each_parameter_of_a_shipped_model_has_a_range_around_its_value(name: str) -> None:
+    model = models.load_model(name)
+    for parameter, value in model.values.items():
+        found = ranges.plausible_range(model, parameter)
+        assert value in found.values or found.low <= float(value) <= found.high, parameter
+        assert found.because
+        assert not (model.sources[parameter][0] == "datasheet" and not found.is_fixed), parameter
+        for share in (0.0, 0.3, 1.0):
+            # a value in the unit of the simulated drive, which a model file could contain
+            drawn = found.value_at(share)
+            written = yaml.safe_load(models.format_value(parameter, drawn))
+            assert models.parse_value(models.declared_parameters()[parameter], written) == drawn, parameter
+
+
+def test_each_range_of_the_table_is_of_an_existing_parameter_and_valid() -> None:
+    content = yaml.safe_load(Path(ranges.__file__).with_name("plausible_ranges.yaml").read_text(encoding="utf-8"))
+    assert content["parameters"].keys() <= models.declared_parameters().keys()
+    listed = [content["fitted"], *content["kinds"].values(), *content["parameters"].values()]
+    for each in listed:
+        yaml_schema.require_valid("plausible_ranges.yaml", each, models.RANGE_SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "30 us to 120 us"),
+        ("range: {between: [40 us, 70 us], because: a reason}", "40 us to 70 us"),
+        ("range: {fixed: true, because: a reason}", "fixed"),
+        ("range: {doublings: [0, 1], because: a reason}", "60 us, 120 us"),
+        ("range: {choices: [60 us, 90 us], because: a reason}", "60 us, 90 us"),
+        ("range: {between: [70 us, 80 us], because: a reason}", "flash.read_time.range: the value 60 us is not in"),
+        ("range: {choices: [70 us, 80 us], because: a reason}", "flash.read_time.range: the value 60 us is not one"),
+        ("range: {factor: 2}", "because"),
+        ("range: {factor: 2, fixed: true, because: a reason}", "one of factor, doublings, between, choices and fixed"),
+        ("range: {factor: 1, because: a reason}", "a factor above 1"),
+    ],
+)
+def test_a_model_file_may_replace_a_range(tmp_path: Path, text: str, found: str) -> None:
+    lines = (ROOT / "data/twins/px05smb040.yaml").read_text(encoding="utf-8").splitlines()
+    entry = "    read_time: {value: 60 us, provenance: assumed, source: a guess" + (f", {text}" if text else "") + "}"
+    changed = [entry if line.startswith("    read_time: {") else line for line in lines]
+    path = tmp_path / "mine.yaml"
+    path.write_text("\n".join(changed) + "\n", encoding="utf-8")
+    done = command("describe", str(path))
+    assert found in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    if "range:" in text and done.returncode == 0 and "fixed" not in text:
+        assert f"plausible: {found} (a reason)" in done.stdout
+
+
+def test_a_number_is_drawn_evenly_by_its_logarithm() -> None:
+    found = ranges.plausible_range(models.load_model("hard-disk"), "disk.command_time")
+    assert [found.value_at(share) for share in (0.0, 0.5, 1.0)] == [50_000, 100_000, 200_000]
+
+
+def test_a_range_does_not_change_the_drive(tmp_path: Path) -> None:
+    text = (ROOT / "data/twins/hard-disk.yaml").read_text(encoding="utf-8")
+    old = "command_time: {value: 100 us, "
+    assert old in text
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.replace(old, f"{old}range: {{factor: 3, because: a reason}}, "), encoding="utf-8")
+    assert models.load_model(path).digest == models.load_model("hard-disk").digest

@@ -12,7 +12,8 @@ from iopatterns.workflow import rule_code
 SCRIPTS = sorted((ROOT / "workflow/scripts").glob("*.py"))
 # Only notebooks of studies: no rule executes other notebooks
 NOTEBOOKS = sorted(ROOT / f"notebooks/{study.stem}.ipynb" for study in (ROOT / "config/studies").glob("*.yaml"))
-ABLATION = {"ablate.py", "ablate_mechanism.py"}
+# Ablation, and the study of robustness
+ABLATION = {"ablate.py", "ablate_mechanism.py", "robustness.py", "robustness_study.py"}
 CAPTURE = {"capture.py", "record.py"}
 
 
@@ -65,8 +66,12 @@ def test_every_dependency_of_a_script_or_notebook_exists(file: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "scripts", "all_notebooks"),
     [
-        ("measuring/cell.py", {"ablate_mechanism.py", "record_scale.py"}, False),
-        ("measuring/steadiness.py", {"ablate_mechanism.py", "record_scale.py", "collect.py", "report.py"}, True),
+        ("measuring/cell.py", {"ablate_mechanism.py", "record_scale.py", "robustness_study.py"}, False),
+        (
+            "measuring/steadiness.py",
+            {"ablate_mechanism.py", "record_scale.py", "robustness_study.py", "collect.py", "report.py"},
+            True,
+        ),
         (
             "raw/tuning_steps.py",
             {*ABLATION, *CAPTURE, "analyse.py", "collect.py", "judge.py", "record_scale.py", "report.py"},
@@ -133,7 +138,12 @@ def test_the_checksum_changes_with_parts_that_code_imports_or_names(parts: dict[
 
 def test_the_native_checksum_is_a_parameter_of_rules_that_a_default_run_does_not_use() -> None:
     rules = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk")}
-    assert {name for name, text in rules.items() if "native_checksum(" in text} == {"ablate", "calibrate", "capture"}
+    assert {name for name, text in rules.items() if "native_checksum(" in text} == {
+        "ablate",
+        "calibrate",
+        "capture",
+        "robustness",
+    }
 
 
 def test_another_build_with_the_same_bytes_keeps_the_checksum(parts: dict[str, Path]) -> None:

@@ -136,7 +136,7 @@ def test_a_record_is_stale_if_a_model_changes_and_the_scorecard_names_the_model(
         (
             {"read-ahead": {"says": "It reads ahead"}},
             "config/ablations.yaml: mechanisms.read-ahead: {'says': 'It reads ahead'} is not valid. Expected: one of"
-            " set, to which models may be added, and traces, to which a drive and assumed may be;",
+            " set, to which models may be added, and traces, to which a drive, assumed and chosen_for may be;",
         ),
         (
             {"read-ahead": {"says": "It reads ahead", "set": [{"read_ahead.window": 0}], "models": ["c40"]}},

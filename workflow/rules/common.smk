@@ -10,6 +10,7 @@ from iopatterns.workflow import (
     fit_user_drive,
     forecast,
     provenance,
+    robustness,
     rule_code,
     scale,
     scale_jobs,

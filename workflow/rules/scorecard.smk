@@ -10,9 +10,14 @@ rule judge:
             *study_rules.claims_files(CONF),
             *study_rules.published_files(CONF, *CELLS.studies),
         ],
+        grids=[
+            f"config/studies/{study}.yaml"
+            for study in study_rules.judged_studies(CONF)
+        ],
         twins=twin_models.model_files(CONF),
         ablation=ablation.ablation_input_files(CONF),
         scale=study_rules.scale_records(CONF),
+        robustness=robustness.record_files(CONF),
         schema="workflow/schemas/claims.schema.yaml",
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/judge.py"),
         changed=trigger("judge" in CHANGED),

@@ -8,7 +8,7 @@ from iopatterns.base import command_line
 from iopatterns.configuration import config, expected_verdicts
 from iopatterns.judging import scale_agreement, scorecard
 from iopatterns.measuring import progress
-from iopatterns.workflow import ablation, provenance
+from iopatterns.workflow import ablation, provenance, robustness
 
 if TYPE_CHECKING:
     snakemake: Any  # Snakemake defines it before it runs a script
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 parameters, results = snakemake.params, str(Path(snakemake.output.scorecard).parent)
 with command_line.errors_reported("iopatterns"), provenance.recorded(snakemake):
     configured = config.load_config(Path.cwd(), parameters.config)
+    sampled = robustness.load_records(Path.cwd(), parameters.config)
     ablated = ablation.load_ablation_records(Path.cwd(), parameters.config)
     judged = {
         study: scorecard.judge_study(
@@ -24,6 +25,7 @@ with command_line.errors_reported("iopatterns"), provenance.recorded(snakemake):
             confidence=parameters.confidence,
             method=parameters.method,
             ablation=ablated.get(study),
+            robustness=sampled.get(study),
             results=results,
         )
         | {

@@ -11,7 +11,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NotRequired, TypedDict, TypeVar, cast
+from typing import Any, NotRequired, TypedDict, TypeVar, cast
 
 import pandas as pd
 
@@ -23,6 +23,7 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.configuration import factors, kinds
 from iopatterns.measuring.steadiness import is_steady
 from iopatterns.raw import archive
+from iopatterns.raw.cells import canonical_json
 from iopatterns.raw.metadata_files import is_measured, read_metadata
 from iopatterns.raw.records import DriveIdentity, MachineFacts, MetadataFile
 from iopatterns.raw.tuning_steps import TuningRecord
@@ -192,6 +193,7 @@ def measurement_table(
         - the fio options of the cell in canonical units: rw, bs_bytes, numjobs, iodepth, ioengine, …
         - drive_kind: ``twin`` (a simulated drive), ``file``, ``block`` or another kind
         - drive_model: the model of a simulated drive; "" for other drives
+        - drive_set: the parameters of a simulated drive that replace those of its model, as a JSON object
         - tuned: whether the cell changes settings of the drive
         - set_<setting> for each setting, such as set_scheduler; missing in cells without the setting
         - results of fio: the columns of `fio_parser_json.jobs`
@@ -219,7 +221,13 @@ def measurement_table(
         options[factors.column_of("bs")] = options.pop("bs")
         settings = specification.get("settings", {})
         kind, model = specification["drive"]["kind"], specification["drive"].get("model", "")
-        options |= {"drive_kind": kind, "drive_model": model, "tuned": bool(settings)}
+        replaced = cast(Mapping[str, Any], specification["drive"]).get("set", {})
+        options |= {
+            "drive_kind": kind,
+            "drive_model": model,
+            "drive_set": canonical_json(replaced),
+            "tuned": bool(settings),
+        }
         options |= {factors.setting_column(setting): value for setting, value in settings.items()}
         rows.append({"source": str(raw), **keys, **options})
         counters = metadata.get("counters", {})

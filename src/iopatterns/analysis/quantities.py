@@ -4,6 +4,7 @@ A repetition is one run of fio for a cell (one configuration: a drive, its setti
 claims and published values refer to a quantity by its name.
 """
 
+import math
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -53,11 +54,18 @@ class Quantity:
             ``bandwidth_mb_per_s``.
         label: The name for axes and headers, without the unit, such as ``Bandwidth``.
         unit: The unit of the values in `column`, such as ``MB/s``; empty for a number without unit.
+        is_share: Whether the value is a part of a whole, so that it is at most 1 or 100 %.
     """
 
     column: str
     label: str
     unit: str
+    is_share: bool = False
+
+    @property
+    def largest(self) -> float:
+        """The largest value that the quantity can have; infinity if there is no limit. The smallest value is 0."""
+        return (100.0 if self.unit == "%" else 1.0) if self.is_share else math.inf
 
     def from_unit(self, unit: str) -> float | None:
         """Return the factor that converts values in a unit to the unit of the quantity.
@@ -118,16 +126,18 @@ _REPLAY_QUANTITIES = {
     "queue depth third quartile": Quantity("depth_third_quartile", "Third quartile of the queue depth", "requests"),
     "largest queue depth": Quantity("depth_largest", "Largest queue depth", "requests"),
     "times drained": Quantity("drained", "Times that the queue was emptied", "times"),
-    "miss ratio": Quantity("miss_ratio", "Miss ratio", ""),
+    "miss ratio": Quantity("miss_ratio", "Miss ratio", "", is_share=True),
     "occupied space": Quantity("occupied", "Blocks with valid data, of the drive", ""),
     "valid space": Quantity("area", "Valid data, of the drive", ""),
-    "valid ratio": Quantity("mean_valid_ratio", "Mean valid ratio", ""),
-    "share of zombies": Quantity("zombies", "Share of partly valid blocks", ""),
+    "valid ratio": Quantity("mean_valid_ratio", "Mean valid ratio", "", is_share=True),
+    "share of zombies": Quantity("zombies", "Share of partly valid blocks", "", is_share=True),
     # the same before the first discard of the phase
     "occupied space before discards": Quantity("occupied_before_discards", "Blocks with valid data, of the drive", ""),
     "valid space before discards": Quantity("area_before_discards", "Valid data, of the drive", ""),
-    "valid ratio before discards": Quantity("mean_valid_ratio_before_discards", "Mean valid ratio", ""),
-    "share of zombies before discards": Quantity("zombies_before_discards", "Share of partly valid blocks", ""),
+    "valid ratio before discards": Quantity("mean_valid_ratio_before_discards", "Mean valid ratio", "", is_share=True),
+    "share of zombies before discards": Quantity(
+        "zombies_before_discards", "Share of partly valid blocks", "", is_share=True
+    ),
     "time of the first discard": Quantity("first_discard_s", "First discard", "s"),
     "longest run": Quantity("longest_run_s", "Longest run", "s"),
     "mean run": Quantity("mean_run_s", "Mean of the runs", "s"),
@@ -182,11 +192,11 @@ def find_quantity(name: str) -> Quantity | None:
     if match := _FIO_INTERVALS.fullmatch(name):
         base, statistic = match.groups()
         if statistic == "share":
-            return Quantity("bandwidth_share_percent", name, "%") if base == "bandwidth" else None
+            return Quantity("bandwidth_share_percent", name, "%", is_share=True) if base == "bandwidth" else None
         suffix = "_mb_per_s" if base == "bandwidth" else ""
         return Quantity(f"{base}_{statistic}{suffix}", name, QUANTITIES[base].unit)
     if match := _FIO_SHARES.fullmatch(name):
-        return Quantity(_share_column(match), name, "%")
+        return Quantity(_share_column(match), name, "%", is_share=True)
     if match := _TWIN_COUNTER.fullmatch(name):
         counter = match[1].replace(" ", "_")
         if counter in _twin.counter_names():

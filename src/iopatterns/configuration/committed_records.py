@@ -148,6 +148,7 @@ class RecordKind:
 
 
 ABLATION_RECORDS = RecordKind(study_files.ABLATION, "snakemake --cores 2 ablate", ("mechanisms", "flips"))
+ROBUSTNESS_RECORDS = RecordKind(study_files.ROBUSTNESS, "snakemake --cores 2 robustness", ("screening", "claims"))
 SCALE_RECORDS = RecordKind(study_files.SCALE, "snakemake --cores 2 scale", ("cells",))
 
 

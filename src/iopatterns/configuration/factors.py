@@ -77,6 +77,8 @@ class Factor:
             settings with equal numbers in the order of their names.
         shared: Whether the setting may be changed on a disk that other programs use too. An example is the disk that
             contains the file of a ``file`` drive.
+        is_of_workload: Whether a level is a part of what a drive is asked to do. It is not if it only states how long,
+            on how much of the drive or with which reports fio measures.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Factor:
     column: str = ""
     turn: int = 1
     shared: bool = False
+    is_of_workload: bool = True
 
     def __post_init__(self) -> None:
         """Derive hint, label, phrase and column if they are empty."""
@@ -178,7 +181,7 @@ _FIO, _OURS, _PAGE, _QUEUE = FactorRole.FIO, FactorRole.OURS, FactorRole.MODE_PA
 
 # in the order in which messages list the factors
 _TABLE = (
-    Factor("drive", FactorRole.DRIVE, "text", phrase="{}", hint="a drive, by its name"),
+    Factor("drive", FactorRole.DRIVE, "text", phrase="{}", hint="a drive, by its name", is_of_workload=False),
     # ---- fio options
     Factor("rw", _FIO, "text", _PATTERNS, tag="", label="Workload", phrase="{}", about="access pattern and direction"),
     Factor(
@@ -199,10 +202,11 @@ _TABLE = (
         "text",
         (*engines.SYNCHRONOUS_ENGINES, *engines.ASYNCHRONOUS_ENGINES),
         about="how fio issues I/O; synchronous engines have one outstanding request per job, whatever iodepth is",
+        is_of_workload=False,
     ),
     Factor("iodepth", _FIO, least=1, most=65536, tag="q", label="I/O depth"),
     Factor("numjobs", _FIO, least=1, most=1024, tag="j", label="Number of jobs", phrase="{} jobs"),
-    Factor("group_reporting", _FIO, choices=_SWITCH),
+    Factor("group_reporting", _FIO, choices=_SWITCH, is_of_workload=False),
     Factor("direct", _FIO, choices=_SWITCH, hint="1 (O_DIRECT, past the page cache) or 0"),
     Factor(
         "size",
@@ -213,6 +217,7 @@ _TABLE = (
         label="Target size",
         hint="a size such as 8 MiB, up to file_size",
         about="the part of the file that is used, from its beginning; by default the whole file",
+        is_of_workload=False,
     ),
     Factor(
         "offset",
@@ -232,6 +237,7 @@ _TABLE = (
         tag="inc",
         label="Offset from job to job",
         hint="a size such as 64 MiB",
+        is_of_workload=False,
     ),
     Factor(
         "skip",
@@ -312,6 +318,7 @@ _TABLE = (
         label="Time before counting",
         hint="a duration such as 500 ms or 10 s",
         about="for how long the workload runs in each repetition before fio measures, so that caches are full",
+        is_of_workload=False,
     ),
     Factor(
         "log_hist_msec",
@@ -319,6 +326,7 @@ _TABLE = (
         least=10,
         hint="a whole number of milliseconds from 10",
         about="interval at which fio logs a histogram of latencies; the log is beside the raw file",
+        is_of_workload=False,
     ),
     Factor(
         "iopsavgtime",
@@ -327,6 +335,7 @@ _TABLE = (
         hint="a whole number of milliseconds",
         about="interval of each rate for which fio reports minimum, maximum, mean and standard deviation; by default a"
         " fifth of the repetition; steady state is determined from these rates",
+        is_of_workload=False,
     ),
     Factor("rate_iops", _FIO, least=1, tag="rate", hint="I/Os per second"),
     Factor("fsync", _FIO, least=0, tag="fsync", hint="a number of writes; 0 for never"),

@@ -15,6 +15,7 @@ CODE = "notebooks/{study}.py"  # code for the notebook only
 SECTION = "paper/studies/{study}.typ"
 ABLATION = "data/ablation/{study}.yaml"
 SCALE = "data/scale/{study}.yaml"
+ROBUSTNESS = "data/robustness/{study}.yaml"
 MANIFESTS = "data/manifests/*/{study}.sha256"  # one for each version of fio
 # Folders. PUBLISHED_PLACE contains values.csv, drives.csv, claims.yaml and expectations.yaml. TESTS_PLACE contains the
 # recorded measurement (recorded.parquet, recorded.tuning.json) and the tests of the study.
@@ -35,6 +36,7 @@ PLACES = (
     TESTS_PLACE,
     ABLATION,
     SCALE,
+    ROBUSTNESS,
     MANIFESTS,
 )
 

@@ -37,7 +37,7 @@ from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.yaml_schema import did_you_mean
 from iopatterns.configuration import factors
 from iopatterns.judging.formulas import Formula, FormulaError
-from iopatterns.raw.tuning_steps import TuningRecords
+from iopatterns.raw.tuning_steps import OUTCOMES, TuningRecords
 
 ALL_LEVELS = "all"
 # Keys of a selection that are not factors: its quantity, and its experiment if it is not the experiment of the check
@@ -454,6 +454,18 @@ class Statistic(ABC):
             return f"{value:.3f}"
         return f"{value:.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
 
+    def possible(self) -> tuple[float, float]:
+        """Return the smallest and the largest value that any measurement could give.
+
+        Means of quantities are at least 0. A mean divided by itself is 1.
+        """
+        return (0.0, math.inf)
+
+    def possible_text(self) -> str:
+        """Return the possible values as text, such as ``0 or more``."""
+        low, high = self.possible()
+        return f"{low:g}{self.unit} or more" if math.isinf(high) else f"{low:g} to {high:g}{self.unit}"
+
     def on(self, drive: str) -> Self | None:
         """Return the same statistic for another drive.
 
@@ -552,6 +564,10 @@ class Mean(Statistic):
     selection_keys = ("mean",)
     has_unit = True
 
+    def possible(self) -> tuple[float, float]:
+        """Return 0 and the largest possible mean of the quantity; 1 for a share."""
+        return (0.0, _largest(self.selections[0]))
+
     def _describe_own(self) -> str:
         mean, (text,) = self._describe_means()
         return f"{mean}, {text}"
@@ -572,6 +588,11 @@ class Difference(Statistic):
     selection_keys = ("difference", "to")
     has_to = True
     has_unit = True
+
+    def possible(self) -> tuple[float, float]:
+        """Return the possible values: from minus the largest mean under ``to`` to the largest first mean."""
+        first, second = self.selections
+        return (0.0, 0.0) if first == second else (-_largest(second), _largest(first))
 
     def _describe_own(self) -> str:
         mean, (text, to) = self._describe_means()
@@ -596,6 +617,12 @@ class Ratio(Statistic):
     key = "ratio"
     selection_keys = ("ratio", "to", "over_ratio", "over_to")
     is_around_one = True
+
+    def possible(self) -> tuple[float, float]:
+        """Return 1 and 1 if the statistic divides each mean by itself, otherwise 0 and infinity."""
+        above, below, *over = self.selections
+        same = {repr(each) for each in (above, *over[1:])} == {repr(each) for each in (below, *over[:1])}
+        return (1.0, 1.0) if same else super().possible()
 
     def _describe_own(self) -> str:
         mean, (text, to, *over) = self._describe_means()
@@ -685,6 +712,18 @@ class FormulaValue(Statistic):
             raise ClaimsError(f"{cls.key}: the formula uses no mean of measurements; name one under 'with'")
         means = {name: Selection.parse(f"with.{name}", one, of, single=True) for name, one in given.items()}
         return {"formula": formula, "text": text, "means": means, "selections": tuple(means.values())}
+
+    def possible(self) -> tuple[float, float]:
+        """Return the values that the formula can have, whatever its means are."""
+        means = {name: (0.0, _largest(selection)) for name, selection in self.means.items()}
+        levels = {
+            name: [float(factors.find_factor(name).read(level)) for level in listed_levels(self.where[name])]
+            for name in self.formula.names
+            if name not in means and self.where[name] != ALL_LEVELS
+        }
+        known = {name: (min(numbers), max(numbers)) for name, numbers in levels.items()}
+        unknown = dict.fromkeys(self.formula.names, (-math.inf, math.inf))
+        return self.formula.possible({**unknown, **known, **means})
 
     def _describe_own(self) -> str:
         given = [f"{name}: mean {selection.describe_with_quantity()}" for name, selection in self.means.items()]
@@ -779,6 +818,10 @@ class SettingOutcome(Statistic):
         """Return None, because the outcome on one drive cannot be confirmed on another."""
         return None
 
+    def possible_text(self) -> str:
+        """Return the possible outcomes as text."""
+        return ", ".join(OUTCOMES)
+
     def _describe_own(self) -> str:
         return f"outcome of setting {self.setting} to {self.to}"
 
@@ -817,6 +860,11 @@ STATISTICS: dict[str, type[Statistic]] = {
 
 
 # ---- Checking, combining and describing levels
+
+
+def _largest(selection: Selection) -> float:
+    """Return the largest value that the quantity of a selection can have."""
+    return quantities.get_quantity(selection.of).largest
 
 
 def listed_levels(level: Any) -> list[Any]:

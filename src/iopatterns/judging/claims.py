@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -40,7 +41,7 @@ from iopatterns.judging.check_statistics import (
     Statistic,
     listed_levels,
 )
-from iopatterns.raw.tuning_steps import TuningRecords
+from iopatterns.raw.tuning_steps import OUTCOMES, TuningRecords
 
 CLAIMS_SCHEMA = "workflow/schemas/claims.schema.yaml"
 
@@ -54,8 +55,12 @@ UNTESTABLE = "not testable here"
 COUNT_AS_REPRODUCED = frozenset({REPRODUCED, WITHIN_TOLERANCE})
 _FROM_BEST_TO_WORST = (REPRODUCED, WITHIN_TOLERANCE, UNDECIDED, NOT_REPRODUCED)
 
-# A published number is reproduced up to the first relative error, and within tolerance up to the second
-EXACT_ERROR, DEFAULT_TOLERANCE = 0.05, 0.20
+# A number that must be met from both sides is reproduced up to this relative error, unless less is tolerated
+EXACT_ERROR = 0.05
+# The relative error of a published value that is within tolerance
+VALUE_TOLERANCE = 0.20
+# A verdict is close if the value that decides it is this close to a threshold that we chose
+CLOSE = 0.05
 _ROUNDING = 1e-9  # relative difference that arithmetic leaves between equal numbers
 
 
@@ -79,7 +84,8 @@ def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
         ``id`` and others; the list is empty if the file has no claims.
 
     Raises:
-        ClaimsError: A claim, a contradiction or an id is invalid. The message names the file and the entry.
+        ClaimsError: A claim, a contradiction or an id is invalid, or no measurement could make a check fail. The
+            message names the file and the entry.
         ConfigError: The file is missing, or violates the schema `CLAIMS_SCHEMA`.
     """
     content: dict[str, Any] = yaml_schema.read_yaml(root, file)
@@ -103,7 +109,9 @@ def load_claims(root: Path, file: str, values: pd.DataFrame) -> dict[str, Any]:
                 " there is no check)"
             )
         try:
-            ClaimChecks.parse(claim, values)
+            parsed = ClaimChecks.parse(claim, values)
+            for check in parsed.each if parsed else ():
+                check.require_fallible()
         except ClaimsError as error:
             raise ClaimsError(f"{where}: {error}") from None
     for contradiction in content.get("contradictions", []):
@@ -136,6 +144,7 @@ class PartResult:
         status: One of `REPRODUCED`, `WITHIN_TOLERANCE`, `UNDECIDED` and `NOT_REPRODUCED`.
         off: Relative distance of the value from the bound or number that the check requires: 0.1 for 10 %. It is 0 if
             the value respects the bound or margin, and 0 for a drive setting.
+        close: Whether the value differs by at most `CLOSE` from a threshold that we chose, see `Criterion.is_chosen`.
     """
 
     label: str
@@ -144,6 +153,12 @@ class PartResult:
     high: float
     status: str
     off: float
+    close: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether the part counts as reproduced."""
+        return self.status in COUNT_AS_REPRODUCED
 
 
 @dataclass(frozen=True)
@@ -199,6 +214,19 @@ def worst_status(results: Iterable[PartResult]) -> str:
         The status. `UNTESTABLE` if there are no results, because nothing was measured.
     """
     return max((result.status for result in results), key=_FROM_BEST_TO_WORST.index, default=UNTESTABLE)
+
+
+def is_close(results: Sequence[PartResult]) -> bool:
+    """Return whether other thresholds of ours would give a claim another status.
+
+    Only thresholds within `CLOSE` of the values are considered. A claim that counts as reproduced is close if one of
+    its parts is. A claim that does not is close if all parts that do not count as reproduced are.
+
+    Args:
+        results: The results of the claim's checks.
+    """
+    failing = [result for result in results if not result.holds]
+    return all(result.close for result in failing) if failing else any(result.close for result in results)
 
 
 # ---- The checks of a claim
@@ -302,18 +330,19 @@ class ClaimChecks:
         """
         return [name for check in self.each for name in check.published_ids]
 
-    def on(self, drive: str) -> ClaimChecks | None:
+    def on(self, drive: str, named: Mapping[str, frozenset[str]] = MappingProxyType({})) -> ClaimChecks | None:
         """Return the checks that make sense on another drive, applied to that drive.
 
         `ClaimCheck.on` lists the checks that make no sense there.
 
         Args:
             drive: The name of the other drive.
+            named: The drives that the study names for each experiment, by the name of the experiment.
 
         Returns:
             The checks, restricted to repetitions on the drive. None if no check makes sense on the drive.
         """
-        moved = [check.on(drive) for check in self.each]
+        moved = [check.on(drive, named.get(check.statistic.experiment, frozenset())) for check in self.each]
         each = tuple(check for check in moved if check is not None)
         says = tuple(text for text, check in zip(self.says, moved, strict=False) if check is not None)
         return ClaimChecks(each, says) if each else None
@@ -427,8 +456,20 @@ class ClaimCheck:
             raise ClaimsError("'within' is a margin around 1; only ratio, growth and value can have it")
         if "with" in check and kind is not FormulaValue:
             raise ClaimsError("'with' names the means of a 'value'; no other check can have it")
+        if "tolerance" in check and not issubclass(criterion, NumericCriterion):
+            raise ClaimsError(f"'{criterion.key}' has no 'tolerance'; only {_NUMERIC_KEYS} can have it")
+        if criterion is Equals and not check.get("tolerance"):
+            raise ClaimsError("'equals' requires a 'tolerance' above 0: the largest relative error, such as 0.2")
         statistic = kind.parse(check)
         return cls(statistic, criterion.parse(check, statistic.quantity, published))
+
+    def require_fallible(self) -> None:
+        """Raise ClaimsError if no measurement could make the check fail."""
+        if self.criterion.always_holds(self.statistic):
+            raise ClaimsError(
+                f"the check cannot fail: '{self.expected()}' holds for each value that the statistic can have"
+                f" ({self.statistic.possible_text()}). Choose a criterion that some measurement would violate."
+            )
 
     def results(
         self, executions: CachedExecutions, steps: TuningRecords, method: IntervalMethod
@@ -473,22 +514,25 @@ class ClaimCheck:
             return []
         return [self.criterion.number.id] if self.criterion.number.id else []
 
-    def on(self, drive: str) -> ClaimCheck | None:
+    def on(self, drive: str, named: frozenset[str] = frozenset()) -> ClaimCheck | None:
         """Return the check for another drive.
 
         A check makes no sense on another drive if it
 
+        - is about some of the drives that the study names for the experiment, and not about all of them,
         - compares several drives,
         - is about the outcome of changing a drive setting, or
-        - requires equality with a number (`Equals`), which describes a particular drive.
+        - compares its statistic with a published number, which describes a particular drive.
 
         Args:
             drive: The name of the other drive.
+            named: The drives that the study names for the experiment of the check.
 
         Returns:
             The check, restricted to repetitions on the drive. None if the check makes no sense there.
         """
-        statistic = None if isinstance(self.criterion, Equals) else self.statistic.on(drive)
+        is_about_some = bool(self.drives) and self.drives < named
+        statistic = None if is_about_some or self.published_ids else self.statistic.on(drive)
         return None if statistic is None else replace(self, statistic=statistic)
 
     def expected(self) -> str:
@@ -568,6 +612,25 @@ class Criterion(ABC):
             unit: Unit of the statistic with a leading space, such as ``" ms"``; empty if the statistic has no unit.
         """
 
+    @property
+    @abstractmethod
+    def is_chosen(self) -> bool:
+        """Whether the criterion has a threshold that we chose, and not the source.
+
+        The source chose a published number. The numbers 0 and 1 are no choice, because they are what "more", "less" and
+        "as much" mean.
+        """
+
+    @abstractmethod
+    def always_holds(self, statistic: Statistic) -> bool:
+        """Return whether each possible value of a statistic fulfils the criterion.
+
+        No measurement could then make the check fail.
+
+        Args:
+            statistic: The statistic, whose method `Statistic.possible` or `SettingOutcome` gives the possible values.
+        """
+
 
 @dataclass(frozen=True)
 class ReferenceValue:
@@ -618,34 +681,38 @@ class NumericCriterion(Criterion):
 
     Attributes:
         number: The number, which is published or written in the check.
-        tolerance: The accepted relative error, such as 0.1 for 10 %. None stands for the default: 0 for a bound
-            (`AtMost`, `AtLeast`), and `DEFAULT_TOLERANCE` for equality (`Equals`).
+        tolerance: The largest relative error that is accepted, such as 0.1 for 10 %.
         symbol: The comparison as printed in the report, such as ``≤``.
     """
 
     number: ReferenceValue
-    tolerance: float | None
+    tolerance: float
     symbol: ClassVar[str]
 
     @classmethod
     def parse(cls, check: Mapping[str, Any], quantity: Quantity | None, published: pd.DataFrame) -> NumericCriterion:
         """Return the numeric criterion that a check in claims.yaml has.
 
-        The number is under the key of the criterion, such as ``at_most``. The tolerance is under the key ``tolerance``.
-        The arguments and errors are those of `Criterion.parse`.
+        The number is under the key of the criterion, such as ``at_most``. The tolerance is under the key ``tolerance``;
+        it is 0 without this key. The arguments and errors are those of `Criterion.parse`.
         """
-        return cls(ReferenceValue.parse(check[cls.key], quantity, published), check.get("tolerance"))
+        return cls(ReferenceValue.parse(check[cls.key], quantity, published), check.get("tolerance", 0.0))
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether we chose the number, or a tolerance; see `Criterion.is_chosen`."""
+        return self.tolerance > 0 or (self.number.id is None and self.number.value not in {0, 1})
 
     def describe(self, unit: str) -> str:
         """Return the criterion as text, such as ``≤ 3 ms, tolerance 10 %``.
 
-        The tolerance is left out if the check names none.
+        A tolerance of 0 is left out.
 
         Args:
             unit: Unit of the statistic with a leading space, such as ``" ms"``; empty if the statistic has no unit.
         """
         text = f"{self.symbol} {self.number.value:g}{unit}"
-        return text if self.tolerance is None else f"{text}, tolerance {100 * self.tolerance:g} %"
+        return f"{text}, tolerance {100 * self.tolerance:g} %" if self.tolerance else text
 
 
 @dataclass(frozen=True)
@@ -677,10 +744,9 @@ class AtMost(NumericCriterion):
         value = observed.value()
         low, high, _ = observed.interval(method)
         low_used, high_used = (value, value) if math.isnan(low) else (low, high)
-        bound = self.number.value
+        bound, slack = self.number.value, self._slack
         # how far the ends of the interval exceed the bound, negative inside
         worst, best = sorted((self.sign * (high_used - bound), self.sign * (low_used - bound)), reverse=True)
-        slack = (self.tolerance or 0.0) * abs(bound) + _ROUNDING * abs(bound)
         status = (
             REPRODUCED
             if worst <= _ROUNDING * abs(bound)
@@ -690,7 +756,24 @@ class AtMost(NumericCriterion):
             if best > slack
             else UNDECIDED
         )
-        return PartResult(label, value, low, high, status, max(0.0, self.sign * (value - bound) / (abs(bound) or 1.0)))
+        off = max(0.0, self.sign * (value - bound) / (abs(bound) or 1.0))
+        relaxed = bound + self.sign * slack
+        close = self.is_chosen and abs(value - relaxed) <= CLOSE * abs(relaxed)
+        return PartResult(label, value, low, high, status, off, close)
+
+    @property
+    def _slack(self) -> float:
+        """How far a value may exceed the bound, in the unit of the bound."""
+        return (self.tolerance + _ROUNDING) * abs(self.number.value)
+
+    def always_holds(self, statistic: Statistic) -> bool:
+        """Return whether no possible value of a statistic violates the relaxed bound.
+
+        Args:
+            statistic: The statistic.
+        """
+        low, high = statistic.possible()
+        return self.sign * ((high if self.sign > 0 else low) - self.number.value) <= self._slack
 
 
 @dataclass(frozen=True)
@@ -707,10 +790,7 @@ class AtLeast(AtMost):
 
 @dataclass(frozen=True)
 class Equals(NumericCriterion):
-    """Equality with a number that the source states, up to a relative error.
-
-    The accepted error is the tolerance of the check, or `DEFAULT_TOLERANCE` if the check has none.
-    """
+    """Equality with a number that the source states, up to a relative error: the tolerance."""
 
     key = "equals"
     symbol = "="
@@ -724,9 +804,17 @@ class Equals(NumericCriterion):
         assert isinstance(observed, Estimate)
         value = observed.value()
         low, high, _ = observed.interval(method)
-        error = relative_error(value, self.number.value)
-        tolerance = DEFAULT_TOLERANCE if self.tolerance is None else self.tolerance
-        return PartResult(label, value, low, high, status_of_error(error, tolerance), abs(error))
+        error = abs(relative_error(value, self.number.value))
+        close = abs(error - self.tolerance) <= CLOSE * self.tolerance
+        return PartResult(label, value, low, high, status_of_error(error, self.tolerance), error, close)
+
+    def always_holds(self, statistic: Statistic) -> bool:
+        """Return whether each possible value of a statistic is within the tolerance.
+
+        Args:
+            statistic: The statistic.
+        """
+        return all(abs(relative_error(end, self.number.value)) <= self.tolerance for end in statistic.possible())
 
 
 @dataclass(frozen=True)
@@ -770,18 +858,33 @@ class EquivalentToOne(Criterion):
         method = method._replace(confidence=1 - 2 * EQUIVALENCE_ALPHA, method="t")
         test = equivalence_of_interval(observed.interval(method), self.margin)
         limit = 1 + self.margin
-        excess = max(value / limit, 1 / (value * limit)) - 1 if value > 0 else math.inf
+        factor = max(value, 1 / value) if value > 0 else math.inf
         status = {"equivalent": REPRODUCED, "undecided": UNDECIDED}.get(test.verdict)
         status = status or (NOT_REPRODUCED if test.high < 1 / limit or test.low > limit else UNDECIDED)
-        return PartResult(label, value, test.low, test.high, status, max(excess, 0.0))
+        close = abs(factor - limit) <= CLOSE * self.margin
+        return PartResult(label, value, test.low, test.high, status, max(factor / limit - 1, 0.0), close)
 
     def describe(self, _unit: str) -> str:
-        """Return the criterion as text: ``1, within a factor of 1.1 (equivalence test)``.
+        """Return the tested limits as text: ``0.9091 to 1.1 (equivalence test)``.
 
         Args:
             _unit: Not used, because the statistic has no unit.
         """
-        return f"1, within a factor of {1 + self.margin:g} (equivalence test)"
+        return f"{1 / (1 + self.margin):.4g} to {1 + self.margin:.4g} (equivalence test)"
+
+    @property
+    def is_chosen(self) -> bool:
+        """True: no source states a margin of equivalence."""
+        return True
+
+    def always_holds(self, statistic: Statistic) -> bool:
+        """Return whether each possible value of a statistic is within the margin.
+
+        Args:
+            statistic: The statistic.
+        """
+        low, high = statistic.possible()
+        return low >= 1 / (1 + self.margin) and high <= 1 + self.margin
 
 
 @dataclass(frozen=True)
@@ -832,8 +935,22 @@ class OneOf(Criterion):
         """
         return " or ".join(self.outcomes)
 
+    @property
+    def is_chosen(self) -> bool:
+        """False: an outcome is no threshold."""
+        return False
+
+    def always_holds(self, _statistic: Statistic) -> bool:
+        """Return whether each possible outcome is accepted.
+
+        Args:
+            _statistic: Not used, because all settings have the same possible outcomes.
+        """
+        return set(OUTCOMES) <= set(self.outcomes)
+
 
 CRITERIA: dict[str, type[Criterion]] = {kind.key: kind for kind in (AtMost, AtLeast, Equals, EquivalentToOne, OneOf)}
+_NUMERIC_KEYS = ", ".join(key for key, kind in CRITERIA.items() if issubclass(kind, NumericCriterion))
 
 
 # ---- Published numbers
@@ -853,7 +970,7 @@ def relative_error(measured: float, published: float) -> float:
     return 0.0 if not measured else math.inf
 
 
-def status_of_error(error: float, tolerance: float = DEFAULT_TOLERANCE) -> str:
+def status_of_error(error: float, tolerance: float = VALUE_TOLERANCE) -> str:
     """Return the status that follows from the relative error of a measured number.
 
     Args:
@@ -861,7 +978,9 @@ def status_of_error(error: float, tolerance: float = DEFAULT_TOLERANCE) -> str:
         tolerance: The largest relative error that is accepted, regardless of its sign.
 
     Returns:
-        `REPRODUCED` if the error without its sign is at most `EXACT_ERROR`. Otherwise `WITHIN_TOLERANCE` if the error
-        without its sign is at most the tolerance, else `NOT_REPRODUCED`.
+        `NOT_REPRODUCED` if the error without its sign is above the tolerance. Otherwise `REPRODUCED` if it is at most
+        `EXACT_ERROR`, else `WITHIN_TOLERANCE`.
     """
-    return REPRODUCED if abs(error) <= EXACT_ERROR else WITHIN_TOLERANCE if abs(error) <= tolerance else NOT_REPRODUCED
+    if abs(error) > tolerance:
+        return NOT_REPRODUCED
+    return REPRODUCED if abs(error) <= EXACT_ERROR else WITHIN_TOLERANCE

@@ -6,8 +6,9 @@ files in data/twins state what the models were made from: the published values t
 claims and values that its parameters were chosen for.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
@@ -19,23 +20,25 @@ from iopatterns.analysis import published, quantities
 from iopatterns.base import yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.yaml_schema import did_you_mean
-from iopatterns.configuration import kinds
+from iopatterns.configuration import kinds, study_files
 from iopatterns.judging.check_statistics import CachedExecutions
 from iopatterns.judging.claims import ClaimChecks
+from iopatterns.judging.figures import (
+    FIRST_RESULT,
+    Figure,
+    WorkloadLevels,
+    figures_of_rows,
+    published_figures,
+    quantity_family,
+)
 
 FITTED, BUILT_INTO_MODEL, INDEPENDENT = "fitted", "built into the model", "independent"
 # The best evidence first
 EVIDENCE_CLASSES = (INDEPENDENT, BUILT_INTO_MODEL, FITTED)
-# The first column of the executions that is a result
-_FIRST_RESULT = "bandwidth_bytes_per_s"
-# The columns that follow from each other within one cell, and the name that stands for all of them. A cell fixes the
-# size of its requests, their share of reads and the queue depth. So each rate follows from any other rate, and by
-# Little's law from a mean latency.
-_RATE = "rate"
-_RATE_COLUMNS = {quantity.column for quantity in quantities.QUANTITIES.values()} | {_FIRST_RESULT}
 
-# A measured number: drive, cell, and the column, or `_RATE` for all columns that follow from each other
-Measurand = tuple[str, str, str]
+# A measured number: drive, workload, and the family of its quantity, see `figures.quantity_family`. Of several
+# simulated drives with the same parameters, the first stands for all of them.
+Measurand = tuple[str, WorkloadLevels, str]
 # The groups of measurands that one part of a check compares
 ComparedGroups = frozenset[frozenset[Measurand]]
 
@@ -79,10 +82,19 @@ class FitProvenance:
         fitted: The ids of the published values that a model was fitted to.
         chosen: By model, such as ``c400``, and by parameter, such as ``ftl.gc_low``: the ids of the claims and values
             that the parameter was chosen for. An id may be a shell pattern, such as ``table2-px02ssf020-*``.
+        fitted_elsewhere: The figures of other studies that a model was fitted to, each with ``study/id`` of the
+            published value.
+        chosen_elsewhere: The figures of other studies that parameters were chosen for, each with ``study/id`` of the
+            published value and the parameters, such as ``ftl.gc_low of c400``.
+        assumed: By assumption of a recording, such as ``a full file system``: the ids of the claims and values of the
+            study that the assumption was chosen for, or inferred from.
     """
 
     fitted: frozenset[str] = frozenset()
     chosen: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    fitted_elsewhere: Mapping[Figure, str] = field(default_factory=dict)
+    chosen_elsewhere: Mapping[Figure, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    assumed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, folder: Path | str, study: str) -> "FitProvenance":
@@ -95,18 +107,35 @@ class FitProvenance:
             folder: The folder of the model files, ``data/twins``.
             study: The name of the study.
         """
+        root = Path(folder).parent.parent
         fitted: set[str] = set()
         chosen: dict[str, dict[str, tuple[str, ...]]] = {}
+        fitted_elsewhere: dict[Figure, str] = {}
+        chosen_elsewhere: dict[Figure, tuple[str, tuple[str, ...]]] = {}
+        figures_of = functools.cache(lambda name: _published_figures(root, name))
         for path in sorted(Path(folder).glob("*.yaml")):
             content = _content(path)
             fit = content.get("fit", {})
-            if Path(fit.get("points", "")).parent.name == study:
+            source = Path(fit.get("points", "")).parent.name
+            if source == study:
                 fitted |= set(fit.get("fitted", ()))
+            elif source:
+                of_source = figures_of(source)
+                fitted_elsewhere |= {
+                    of_source[name]: f"{source}/{name}" for name in fit.get("fitted", ()) if name in of_source
+                }
             for parameter, patterns in _chosen_for(content):
-                own = tuple(name for where, _, name in (each.partition("/") for each in patterns) if where == study)
-                if own:
+                split = [(where, name) for where, _, name in (each.partition("/") for each in patterns)]
+                if own := tuple(name for where, name in split if where == study):
                     chosen.setdefault(path.stem, {})[parameter] = own
-        return cls(frozenset(fitted), chosen)
+                for where, pattern in split:
+                    others = figures_of(where).items() if where != study else ()
+                    for name, figure in others:
+                        if figure.model == path.stem and fnmatchcase(name, pattern):
+                            _, before = chosen_elsewhere.get(figure, ("", ()))
+                            parameters = (*before, f"{parameter} of {path.stem}")
+                            chosen_elsewhere[figure] = (f"{where}/{name}", tuple(dict.fromkeys(parameters)))
+        return cls(frozenset(fitted), chosen, fitted_elsewhere, chosen_elsewhere, _assumptions(root, study))
 
     def parameters(self, model: str, statement: str) -> list[str]:
         """Return the parameters of a model that were chosen for one claim or value.
@@ -123,12 +152,13 @@ class FitProvenance:
 
 
 def check_chosen_for(folder: Path, sources: Path, study: str) -> None:
-    """Check that the claims and values that model files name for a study exist.
+    """Check that the claims and values that models and assumptions name for a study exist.
 
     A model file describes a simulated drive. Under ``chosen_for``, it names the claims and published values that a
     parameter was chosen for, as ``study/id``. A model file may name a study that is not, or no longer, part of the
     project. Such a name is an error only if it is similar to the name of an existing study, because it is then probably
-    misspelt.
+    misspelt. The file of the study names, also under ``chosen_for``, what assumptions of its recordings were inferred
+    from.
 
     Args:
         folder: The folder of the model files, ``data/twins``.
@@ -136,17 +166,23 @@ def check_chosen_for(folder: Path, sources: Path, study: str) -> None:
         study: The name of the study whose ids are checked.
 
     Raises:
-        EvidenceError: A model file names an id that is no claim or value of the study, or misspells a study.
+        EvidenceError: A file names an id that is no claim or value of the study, or a model file misspells a study.
     """
     known: set[str] = set()
     named = [
-        (path, parameter, pattern)
+        (f"{folder.name}/{path.name}: {parameter}", pattern)
         for path in sorted(folder.glob("*.yaml"))
         for parameter, patterns in _chosen_for(_content(path))
         for pattern in patterns
     ]
-    for path, parameter, pattern in named:
-        where = f"{folder.name}/{path.name}: {parameter}: chosen_for: '{pattern}'"
+    grid = study_files.GRID.format(study=study)
+    named += [
+        (f"{grid}: mechanisms.{mechanism}", f"{study}/{pattern}")
+        for mechanism, patterns in _assumptions(folder.parent.parent, study).items()
+        for pattern in patterns
+    ]
+    for place, pattern in named:
+        where = f"{place}: chosen_for: '{pattern}'"
         its_study, _, name = pattern.partition("/")
         if not (sources / its_study).is_dir():
             studies = sorted(each.name for each in sources.iterdir() if each.is_dir())
@@ -159,6 +195,26 @@ def check_chosen_for(folder: Path, sources: Path, study: str) -> None:
                     f"{where}: no claim or value of data/published/{study} has the id '{name}'."
                     f"{did_you_mean(name, known)} Give an id of the study, or delete this entry."
                 )
+
+
+def _published_figures(root: Path, study: str) -> dict[str, Figure]:
+    """Return the figures of a study's published values by id; none if the study does not exist or is invalid.
+
+    Judging that study reports invalid files.
+    """
+    if not study_files.is_study_name(study):
+        return {}
+    try:
+        return dict(published_figures(root, study))
+    except IoPatternsError:
+        return {}
+
+
+def _assumptions(root: Path, study: str) -> dict[str, tuple[str, ...]]:
+    """Return what the assumptions of a study's recordings were chosen for, by the name of the mechanism."""
+    file = study_files.GRID.format(study=study)
+    declared = yaml_schema.read_yaml(root, file).get("mechanisms", {}) if (root / file).exists() else {}
+    return {name: tuple(body["chosen_for"]) for name, body in declared.items() if "chosen_for" in body}
 
 
 def _statements(folder: Path) -> set[str]:
@@ -241,24 +297,6 @@ def measured_rows(executions: CachedExecutions, row: Mapping[Any, Any]) -> pd.Da
     return executions.of_experiment(row["experiment"]).select(levels)
 
 
-def _measurands_of(executions: CachedExecutions, row: Mapping[Any, Any]) -> frozenset[Measurand]:
-    """Return the measurands that a published value is compared with.
-
-    A measurand is one measured number: a drive, a cell and a quantity. The set is empty if nothing was measured for the
-    value.
-    """
-    rows = measured_rows(executions, row)
-    if rows is None:
-        return frozenset()
-    family = _family(quantities.get_quantity(row["quantity"]).column)
-    return frozenset((drive, cell, family) for drive, cell in zip(rows["drive"], rows["cell"], strict=True))
-
-
-def _family(column: str) -> str:
-    """Return `_RATE` for a column that follows from a rate, otherwise the column."""
-    return _RATE if column in _RATE_COLUMNS or column.endswith("_mean_ms") else column
-
-
 class Classifier:
     """A classifier of one study's claims and published values.
 
@@ -266,8 +304,8 @@ class Classifier:
     `EvidenceClass`.
 
     A claim is computed from measured numbers, and a value is compared with measured numbers. Such a number is called a
-    measurand. It is identified by its drive, its cell (a drive, its settings and a workload) and its quantity. The
-    class depends mainly on whether models were made to reproduce the claim, the value or its measurands.
+    measurand. It is identified by its drive, its workload and its quantity, whichever cells of whichever study measure
+    it. The class depends mainly on whether models were made to reproduce the claim, the value or its measurands.
     """
 
     def __init__(
@@ -293,16 +331,28 @@ class Classifier:
         cells = executions.table.groupby(["drive", "cell"], sort=False, as_index=False).first()
         simulated = cells[cells["drive_kind"].isin(kinds.SIMULATED_KINDS)]
         self._models = dict(zip(simulated["drive"], simulated["drive_model"], strict=True))
-        marked, self._names = _marked(cells)
+        self._figures = figures_of_rows(cells)
+        self._drives = self._distinct_drives(cells["drive"])
+        marked, self._names = marked_results(cells)
         self._marked = CachedExecutions(marked)
-        self._drive_and_cell = list(zip(cells["drive"], cells["cell"], strict=True))
         self._rows = {row["id"]: row for row in values.to_dict("records")}
-        self._of_values = {name: _measurands_of(executions, row) for name, row in self._rows.items()}
+        places = {place: number for number, place in enumerate(zip(cells["drive"], cells["cell"], strict=True))}
+        self._of_values = {name: self._of_value(executions, row, places) for name, row in self._rows.items()}
         self._compared = {name: self._of_check(check) for name, check in checks.items()}
         self._fitted = {measurand for name in provenance.fitted for measurand in self.measurands_of_value(name)}
+        elsewhere = dict(self._elsewhere())
+        self._fitted |= {each for each, figure in elsewhere.items() if figure in provenance.fitted_elsewhere}
         # what parameters were chosen for: the compared groups of claims, and the measurands of values
         self._chosen: dict[ComparedGroups, tuple[str, list[str]]] = {}
         self._made = set(self._fitted)
+        self._chosen_elsewhere = {
+            each: provenance.chosen_elsewhere[figure]
+            for each, figure in elsewhere.items()
+            if figure in provenance.chosen_elsewhere
+        }
+        for each, (name, elsewhere_parameters) in self._chosen_elsewhere.items():
+            self._chosen[frozenset([frozenset([each])])] = (name, [f"parameter {one}" for one in elsewhere_parameters])
+            self._made.add(each)
         for name in (*checks, *self._rows):
             comparisons = self._comparisons(name)
             if parameters := self._chosen_parameters(name, _drives(comparisons) | self._named_drives(name)):
@@ -316,9 +366,8 @@ class Classifier:
             name: The id of the published value.
 
         Returns:
-            Tuples of drive, cell and column, such as ``("c400", "randread-4k-q1-j1-1a2b3c4d", "rate")``. The text
-            ``rate`` stands for all columns that follow from each other, such as bandwidth and mean latency. The set is
-            empty if nothing was measured for the value, or if there is no such value.
+            Tuples of drive, workload and family of the quantity, such as ``rate``, see `figures.quantity_family`. The
+            set is empty if nothing was measured for the value, or if there is no such value.
         """
         return self._of_values.get(name, frozenset())
 
@@ -329,12 +378,13 @@ class Classifier:
             name: The id of the claim.
 
         Returns:
-            Tuples of drive, cell and column, as `measurands_of_value` returns them. The set is empty if nothing was
-            measured for the claim.
+            Tuples as `measurands_of_value` returns them. The set is empty if nothing was measured for the claim.
         """
         return _measurands(self._comparisons(name))
 
-    def class_of_claim(self, name: str, *, reproduced: bool, drive: str | None = None) -> EvidenceClass:
+    def class_of_claim(
+        self, name: str, *, reproduced: bool, drive: str | None = None, moved: ClaimChecks | None = None
+    ) -> EvidenceClass:
         """Return the evidence class of a measured claim, with a reason.
 
         The class says whether the claim is independent evidence for the models of simulated drives, see
@@ -344,11 +394,12 @@ class Classifier:
             name: The id of the claim. The claim must have checks.
             reproduced: Whether the claim is reproduced.
             drive: The user's drive that the claim was applied to; None for the drives of the source.
+            moved: The checks of the claim, applied to ``drive``.
 
         Returns:
             The class. It is empty if the claim is not about a simulated drive.
         """
-        check = self._checks[name] if drive is None else self._checks[name].on(drive)
+        check = self._checks[name] if drive is None else moved
         comparisons = self._compared[name] if drive is None else self._of_check(check) if check else []
         drives = _drives(comparisons) | (self._named_drives(name) if drive is None else {drive})
         if not drives & self._models.keys():
@@ -370,7 +421,7 @@ class Classifier:
             if not chosen:
                 return EvidenceClass(
                     BUILT_INTO_MODEL,
-                    "The claim compares only numbers that models were fitted to, or parameters chosen for.",
+                    "The claim compares only numbers that models were fitted to, or made with in view.",
                 )
             others = dict.fromkeys(other for other, _ in chosen)
             parameters = list(dict.fromkeys(parameter for _, each in chosen for parameter in each))
@@ -416,6 +467,10 @@ class Classifier:
                 parameters = self._chosen_parameters(other, {drive})
                 if parameters and self.measurands_of_value(other) & measured:
                     return EvidenceClass(BUILT_INTO_MODEL, _reason(parameters, f"for {other}, from which it follows"))
+            for each in measured & self._chosen_elsewhere.keys():
+                other, chosen = self._chosen_elsewhere[each]
+                parameters = [f"parameter {one}" for one in chosen]
+                return EvidenceClass(BUILT_INTO_MODEL, _reason(parameters, f"for {other}, which is the same figure"))
         if not row["value"]:
             return EvidenceClass(BUILT_INTO_MODEL, "No request of this kind was made.")
         return EvidenceClass(INDEPENDENT, "No model was fitted to this value, and no parameter chosen for it.")
@@ -455,13 +510,52 @@ class Classifier:
         ]
 
     def _measurand(self, mark: int) -> Measurand:
-        """Return the measurand that the function `_marked` replaced by a number.
+        """Return the measurand that the function `marked_results` replaced by a number.
 
         Args:
             mark: The number.
         """
         row, column = divmod(mark, len(self._names))
-        return (*self._drive_and_cell[row], _family(self._names[column]))
+        return (self._drives[row], self._figures[row].workload, quantity_family(self._names[column]))
+
+    def _distinct_drives(self, names: Iterable[str]) -> list[str]:
+        """Return the drive of each cell: of simulated drives with the same parameters, always the first.
+
+        Args:
+            names: The name of the drive of each cell.
+        """
+        first: dict[Any, str] = {}
+        return [
+            first.setdefault((figure.model, figure.parameters) if name in self._models else name, name)
+            for name, figure in zip(names, self._figures, strict=True)
+        ]
+
+    def _of_value(
+        self, executions: CachedExecutions, row: Mapping[Any, Any], places: Mapping[tuple[str, str], int]
+    ) -> frozenset[Measurand]:
+        """Return the measurands that a published value is compared with; none if nothing was measured for it.
+
+        Args:
+            executions: The repetitions of all experiments.
+            row: The published value.
+            places: The position of each cell, by drive and name of the cell.
+        """
+        rows = measured_rows(executions, row)
+        if rows is None:
+            return frozenset()
+        family = quantity_family(quantities.get_quantity(row["quantity"]).column)
+        numbers = {places[place] for place in zip(rows["drive"], rows["cell"], strict=True)}
+        return frozenset((self._drives[number], self._figures[number].workload, family) for number in numbers)
+
+    def _elsewhere(self) -> Iterator[tuple[Measurand, Figure]]:
+        """Yield the measurands of simulated drives whose quantities models are fitted to, with their figures."""
+        families = {
+            figure.family for figure in (*self._provenance.fitted_elsewhere, *self._provenance.chosen_elsewhere)
+        }
+        for drive, figure in zip(self._drives, self._figures, strict=True):
+            if drive in self._models:
+                for family in families:
+                    yield (drive, figure.workload, family), replace(figure, family=family)
 
     def _named_drives(self, name: str) -> set[str]:
         """Return the drives that a claim names; an empty set for a published value.
@@ -479,20 +573,27 @@ class Classifier:
             drives: The drives whose models are searched.
 
         Returns:
-            Texts such as ``ftl.gc_low of c400``.
+            Texts such as ``parameter ftl.gc_low of c400``, and for an assumption of the recording, on which the claim
+            or value depends on any drive, ``assumption "a full file system"``.
         """
         models = dict.fromkeys(self._models[drive] for drive in sorted(drives) if drive in self._models)
-        return [f"{each} of {model}" for model in models for each in self._provenance.parameters(model, name)]
+        found = [
+            f"parameter {each} of {model}" for model in models for each in self._provenance.parameters(model, name)
+        ]
+        assumed = self._provenance.assumed.items() if models else ()
+        return found + [
+            f'assumption "{mechanism}"' for mechanism, ids in assumed if any(fnmatchcase(name, each) for each in ids)
+        ]
 
 
-def _marked(executions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+def marked_results(executions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return repetitions with unique numbers as results, and the result columns.
 
     A statistic selects numbers from the returned table as it selects results from the original table. Each selected
     number identifies row and column of a result: it is the position of the row, times the number of result columns,
     plus the position of the column.
     """
-    results = executions.columns[executions.columns.get_loc(_FIRST_RESULT) :]
+    results = executions.columns[executions.columns.get_loc(FIRST_RESULT) :]
     names = [name for name in results if pd.api.types.is_numeric_dtype(executions[name])]
     rows = pd.Series(range(len(executions)), index=executions.index, dtype="float64") * len(names)
     marks = {name: (rows + number).where(executions[name].notna()) for number, name in enumerate(names)}
@@ -508,12 +609,12 @@ def _drives(comparisons: Iterable[ComparedGroups]) -> set[str]:
 
 
 def _reason(parameters: Sequence[str], purpose: str) -> str:
-    """Return a sentence that states which parameters were chosen for what.
+    """Return a sentence that states which parameters and assumptions were chosen for what.
 
     Args:
-        parameters: The parameters.
+        parameters: The parameters and assumptions, as `Classifier._chosen_parameters` returns them.
         purpose: The end of the sentence, such as ``for this claim``.
     """
-    if len(parameters) == 1:
-        return f"The parameter {parameters[0]} was chosen {purpose}."
-    return f"The parameters {', '.join(parameters[:-1])} and {parameters[-1]} were chosen {purpose}."
+    first, *others = (f"the {each}" for each in parameters)
+    listed = f"{', '.join([first, *others[:-1]])} and {others[-1]}" if others else first
+    return f"{listed[0].upper()}{listed[1:]} {'were' if others else 'was'} chosen {purpose}."

@@ -15,22 +15,23 @@ from typing import Any, cast
 import pandas as pd
 
 from iopatterns.analysis import published, quantities
-from iopatterns.base import files
+from iopatterns.base import files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
-from iopatterns.configuration import committed_records, config, expected_verdicts
+from iopatterns.configuration import committed_records, config, expected_verdicts, study_files
 from iopatterns.judging import evidence, scale_agreement
 from iopatterns.judging.check_statistics import ClaimsError
 from iopatterns.judging.claims import (
     CONTRADICTED,
     COUNT_AS_REPRODUCED,
-    DEFAULT_TOLERANCE,
     NOT_REPRODUCED,
     REPRODUCED,
     UNDECIDED,
     UNTESTABLE,
+    VALUE_TOLERANCE,
     WITHIN_TOLERANCE,
     ClaimChecks,
     Judge,
+    is_close,
     load_claims,
     relative_error,
     status_of_error,
@@ -70,12 +71,14 @@ def judge_study(
     confidence: float = 0.95,
     method: str = "t",
     ablation: Mapping[str, Any] | None = None,
+    robustness: Mapping[str, Any] | None = None,
     results: str = config.DEFAULT_RESULTS,
 ) -> StudyVerdicts:
     """Return the verdicts on the claims and published values of a study.
 
     A claim is a published statement, and a verdict says whether the measurements reproduce the claim. The claims are
-    also applied to each drive of the user that was measured: a drive that neither the source nor a claim names.
+    also applied to each drive of the user that was measured: a drive that neither the source nor the study names. A
+    claim about particular drives is not applied to other drives, see `ClaimCheck.on`.
 
     Args:
         root: The folder of the project.
@@ -87,6 +90,8 @@ def judge_study(
             the claim has another outcome. On the source's drives, a reproduced claim with such a mechanism does not
             count as independent of the models. Mechanisms that the source states, and those of a recorded kernel and
             file system, are ignored.
+        robustness: The study's record of samples of plausible parameters, as `robustness.load_records` returns it. Its
+            key ``claims`` has, by claim, the share of samples in which the claim is reproduced.
         results: The results folder below ``root``. Its files measurements/STUDY.parquet and
             measurements/STUDY.tuning.json are read.
 
@@ -107,9 +112,10 @@ def judge_study(
     checks = {claim["id"]: check for claim, check in listed if check}
     provenance = FitProvenance.load(twins, study)
     classifier = Classifier(provenance, judge.selected, values, checks, _flips_of_models(ablation or {}))
-    # a drive that a claim names is not the user's, even if the source has no such drive
+    named_drives = _drives_of_experiments(root, study)
+    # a drive that a claim or the grid names is not the user's, even if the source has no such drive
     source_drives = published.load_source_drives(folder)["drive_key"]
-    known_drives = set(source_drives).union(*(check.drives for check in checks.values()))
+    known_drives = set(source_drives).union(*named_drives.values(), *(check.drives for check in checks.values()))
     contradictions = content.get("contradictions", [])
     contradicted = {name for each in contradictions for name in each["contradicted"]}
     own: dict[str, ClaimCounts] = {}
@@ -119,7 +125,11 @@ def judge_study(
         for drive in dict.fromkeys(executions["drive"]) if listed else ():
             if drive in known_drives:
                 continue
-            moved = [(claim, check.on(drive)) for claim, check in listed if check]
+            moved = [
+                (claim, check.on(drive, named_drives))
+                for claim, check in listed
+                if check and claim.get("general", True)
+            ]
             of_drive = [
                 _judge_claim(judge, claim, check, contradicted, classifier=classifier, drive=drive)
                 for claim, check in moved
@@ -131,6 +141,10 @@ def judge_study(
                 claims += of_drive
     except ClaimsError as error:
         raise ClaimsError(f"{claims_file}: {error}") from None
+    sampled = (robustness or {}).get("claims", {})
+    for verdict in of_source:
+        if verdict["id"] in sampled and verdict["parts"]:
+            verdict["robustness"] = sampled[verdict["id"]]
     source_counts, held_out = _claim_counts(of_source), content.get("held_out")
     numbers = [
         _judge_value(judge, row, contradicted, of_source, held_out=held_out, classifier=classifier)
@@ -142,7 +156,7 @@ def judge_study(
         "contradictions": contradictions,
         "counts": {"claims": _status_counts(claims), "values": _status_counts(numbers)},
         "held_out": bool(held_out),
-        "tolerance": held_out["tolerance"] if held_out else DEFAULT_TOLERANCE,
+        "tolerance": held_out["tolerance"] if held_out else VALUE_TOLERANCE,
         "checkable": source_counts["checkable"],
         "hold": source_counts["hold"],
         "by_class": {
@@ -152,8 +166,17 @@ def judge_study(
             "values": _errors_by_class(numbers, classifier),
         },
         "ablation": dict(ablation or {}),
+        "robustness": {key: value for key, value in (robustness or {}).items() if key != "claims"},
         "own": own,
     }
+
+
+def _drives_of_experiments(root: Path, study: str) -> dict[str, frozenset[str]]:
+    """Return the drives that a study names for each of its experiments; empty if the study has no grid."""
+    file = study_files.GRID.format(study=study)
+    grid = yaml_schema.read_yaml(root, file) if (root / file).exists() else {}
+    usual = grid.get("drives", ())
+    return {name: frozenset(body.get("drives", usual)) for name, body in grid.get("experiments", {}).items()}
 
 
 def _flips_of_models(ablation: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -261,7 +284,9 @@ def _judge_claim(
     else:
         because = "" if drive else claim.get(_REASONS.get(finding, ""), "")
     reproduced = finding in COUNT_AS_REPRODUCED
-    class_ = classifier.class_of_claim(claim["id"], reproduced=reproduced, drive=drive) if parts else EvidenceClass()
+    class_ = EvidenceClass()
+    if parts:
+        class_ = classifier.class_of_claim(claim["id"], reproduced=reproduced, drive=drive, moved=check)
     verdict: ClaimVerdict = {
         "id": claim["id"],
         "place": claim["place"],
@@ -281,6 +306,7 @@ def _judge_claim(
                 "high": _rounded(part.high),
                 "status": part.status,
                 "off_percent": _rounded(100 * part.off),
+                "close": part.close,
             }
             for part in parts
         ],
@@ -293,11 +319,22 @@ def _judge_claim(
             "statistic": check.describe(),
             "expected": check.expected(),
             "found": check.found(parts),
-            "holding": sum(part.status in COUNT_AS_REPRODUCED for part in parts),
+            "chosen": any(one.criterion.is_chosen for one in check.each),
+            "close": is_close(parts),
+            "holding": sum(part.holds for part in parts),
             "worst": None if worst is None or not worst.off else worst.label,
             "off_percent": 100 * worst.off if worst and math.isfinite(worst.off) else None,
             "readings": [
-                {"says": says, "expected": one.expected(), "found": one.found(own), "finding": worst_status(own)}
+                {
+                    "says": says,
+                    "expected": one.expected(),
+                    "found": one.found(own),
+                    "finding": worst_status(own),
+                    "chosen": one.criterion.is_chosen,
+                    "close": is_close(own),
+                    "parts": len(own),
+                    "holding": sum(part.holds for part in own),
+                }
                 for says, (one, own) in zip(check.says, check.with_results(parts), strict=False)
             ],
         }
@@ -586,6 +623,10 @@ def _summary_lines(name: str, study: Mapping[str, Any]) -> Iterator[str]:
             f" ({count[evidence.BUILT_INTO_MODEL]['checkable']} are built into the models,"
             f" {count[evidence.FITTED]['checkable']} compare fitted values only)"
         )
+    classes = Counter(claim["robustness"]["class"] for claim in study["claims"] if "robustness" in claim)
+    if classes:
+        counted = ", ".join(f"{number} {class_}" for class_, number in sorted(classes.items(), reverse=True))
+        yield f"{name}: claims under other plausible parameters: {counted}"
     for class_, errors in study["by_class"]["values"].items():
         if errors["values"]:
             yield (
@@ -615,8 +656,12 @@ def scorecard_text(root: Path, results: str = config.DEFAULT_RESULTS) -> str:
             counts = [f"{count} {status}" for status, count in study["counts"][kind].items() if count]
             if counts:
                 lines.append(f"{name}, {len(study[kind])} {kind}: {', '.join(counts)}")
-        if stale := study["ablation"].get("stale"):
-            lines.append(f"{name}: {committed_records.ABLATION_RECORDS.stale_text(name, stale)}")
+        for kind, records in (
+            ("ablation", committed_records.ABLATION_RECORDS),
+            ("robustness", committed_records.ROBUSTNESS_RECORDS),
+        ):
+            if stale := study[kind].get("stale"):
+                lines.append(f"{name}: {records.stale_text(name, stale)}")
         if scale := study.get("scale"):
             lines += [*scale_agreement.agreement_lines(name, scale), *scale_agreement.unexplained_lines(name, scale)]
         for drive, own in study["own"].items():

@@ -5,7 +5,7 @@ The file contains the verdicts on claims (published statements) and published va
 
 from typing import Any, NotRequired, TypedDict
 
-# A number; text for an outcome or status, None for a number that is not finite
+# A number; text for an outcome or status, a truth value, None for a number that is not finite
 ScorecardValue = float | str | None
 
 # In functional form, because `class` is a keyword of Python
@@ -32,17 +32,25 @@ class ClaimVerdict(_Classified):
         compared: The measured statistic, in the unit of the published value that it should equal. None if the claim
             does not require equality, has a list of checks, or does not have exactly one result.
         parts: The result at each combination of levels, such as a block size and a depth. The keys label, value, low,
-            high and status are those of `claims.PartResult`; off_percent is its ``off`` in percent.
+            high, status and close are those of `claims.PartResult`; off_percent is its ``off`` in percent.
         statistic: What is computed, as text.
         expected: The criterion, as text, such as ``≤ 3 ms``.
         found: The range of the computed values, as text, such as ``1.2 to 3.4 ms``.
+        chosen: Whether we chose a threshold of a check, see `claims.Criterion.is_chosen`.
+        close: Whether another threshold, at most 5 % from the value found, would give another status, see
+            `claims.is_close`.
         holding: The number of parts that are reproduced or within tolerance.
         worst: The label of the part with the largest distance from the required bound or number; None if all distances
             are 0.
         off_percent: The distance of the worst part, in percent of the bound or number. None if there are no parts, or
             if the distance is infinite.
-        readings: For a claim with a list of checks, a mapping for each check, with the keys says, expected, found and
-            finding. Empty for a claim with a single check.
+        readings: For a claim with a list of checks, a mapping for each check, with the keys says, expected, found,
+            finding, chosen and close, the number of its ``parts``, and the number of them that are ``holding``. Empty
+            for a claim with a single check.
+        robustness: For a claim with a robustness record: the ``share`` of sampled parameter sets in which it is
+            reproduced, the interval ``low`` to ``high`` of this share, the ``class`` (robust, contingent or not
+            reproduced) and, if samples differ, the parameter that ``decides``. ``moved`` is false if no sample changes
+            any value of the claim.
     """
 
     id: str
@@ -59,10 +67,13 @@ class ClaimVerdict(_Classified):
     statistic: NotRequired[str]
     expected: NotRequired[str]
     found: NotRequired[str]
+    chosen: NotRequired[bool]
+    close: NotRequired[bool]
     holding: NotRequired[int]
     worst: NotRequired[str | None]
     off_percent: NotRequired[float | None]
-    readings: NotRequired[list[dict[str, str]]]
+    readings: NotRequired[list[dict[str, ScorecardValue]]]
+    robustness: NotRequired[dict[str, ScorecardValue]]
 
 
 class PublishedRow(TypedDict):
@@ -141,6 +152,8 @@ class StudyVerdicts(ClaimCounts):
             (``largest_percent``) and where it occurs (``largest_at``).
         ablation: The record of the claims that depend on single mechanisms of the simulation, see
             `ablation.load_ablation_records`. Empty without a record.
+        robustness: The number of sampled parameter sets (``sets``), the effects of parameters (``screening``) and the
+            changed inputs (``stale``) of the robustness record. Empty without a record.
         own: The counts of the claims that were applied to the user's drives, by drive.
         configuration: The study's settings, see `expected_verdicts.study_settings`; added by the Snakemake rule
             `judge`.
@@ -156,6 +169,7 @@ class StudyVerdicts(ClaimCounts):
     tolerance: float
     by_class: dict[str, Any]
     ablation: dict[str, Any]
+    robustness: dict[str, Any]
     own: dict[str, ClaimCounts]
     configuration: NotRequired[dict[str, Any]]
     scale: NotRequired[dict[str, Any]]

@@ -17,6 +17,7 @@ NOT_CHANGEABLE = "not changeable"  # according to the drive's mask of changeable
 REFUSED = "refused"  # changeable, but the drive rejected the command
 IGNORED = "ignored"  # the drive accepted the command, but still reports the old value
 NOT_APPLICABLE = "not applicable"  # the drive has no such setting
+OUTCOMES = (ALREADY, CHANGED, NOT_CHANGEABLE, REFUSED, IGNORED, NOT_APPLICABLE)
 _IN_EFFECT = frozenset({ALREADY, CHANGED})
 
 

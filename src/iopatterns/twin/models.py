@@ -7,7 +7,7 @@ measurements, or an assumption.
 import hashlib
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from functools import cache, lru_cache
@@ -80,6 +80,8 @@ class Model:
             `fitting.fit_record`; empty if no fit is recorded.
         chosen_for: The published statements for which a value was chosen, as ``study/id``. The keys are those of
             ``sources``; a value that was not chosen for a statement has no key.
+        ranges: The ranges of plausible values that the file states, by ``group.name``. `ranges.plausible_range` returns
+            the range of any parameter.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Model:
     savable: bool
     fit: Mapping[str, Any] = field(default_factory=dict)
     chosen_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ranges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:
@@ -361,6 +364,30 @@ def format_value(name: str, value: ParameterValue) -> str:
     return str(value)
 
 
+_RANGE_KINDS: dict[str, dict[str, Any]] = {
+    "factor": {"type": "number", "exclusiveMinimum": 1, "x-hint": "a factor above 1, such as 2"},
+    "doublings": {
+        "type": "array",
+        "minItems": 2,
+        "maxItems": 2,
+        "items": {"type": "integer"},
+        "x-hint": "the first and the last power of two, such as [-1, 1]",
+    },
+    "between": {"type": "array", "minItems": 2, "maxItems": 2, "x-hint": "two values, such as [10 us, 40 us]"},
+    "choices": {"type": "array", "minItems": 2, "x-hint": "a list of values"},
+    "fixed": {"const": True, "x-hint": "true"},
+}
+# JSON Schema of a range of plausible values; plausible_ranges.yaml explains its keys
+RANGE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["because"],
+    "oneOf": [{"required": [kind]} for kind in _RANGE_KINDS],
+    "properties": {**_RANGE_KINDS, "because": {"type": "string", "minLength": 1, "x-hint": "the reason in a line"}},
+    "x-hint": "one of factor, doublings, between, choices and fixed, and because; such as {factor: 2, because: …}",
+}
+
+
 @cache
 def _schema(kind: str, mapping: str) -> dict[str, Any]:
     """Return the JSON Schema of model files of one kind of drive.
@@ -389,7 +416,7 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
         if group in wanted:
             value = {"value": {"x-hint": valid_values_text(parameter)}, **sourced}
             target = optional if name in _defaults() else groups
-            target.setdefault(group, {})[short] = _closed(value, chosen_for=chosen)
+            target.setdefault(group, {})[short] = _closed(value, chosen_for=chosen, range=RANGE_SCHEMA)
     whole = {"type": "integer", "minimum": 0, "x-hint": "a whole number"}
     plain = {**text, "pattern": r"^[ -~]*$"}  # INQUIRY data are ASCII, and a line break would corrupt Model.text
     lengths = {"vendor": 8, "product": 16, "revision": 4, "serial": 20}
@@ -601,6 +628,7 @@ def _build_model(path: Path, content: Mapping[str, Any], values: Mapping[str, Pa
         savable=content["mode_page"]["savable"],
         fit=content.get("fit", {}),
         chosen_for={name: tuple(entry["chosen_for"]) for name, entry in entries.items() if "chosen_for" in entry},
+        ranges={name: entry["range"] for name, entry in entries.items() if "range" in entry},
     )
 
 
@@ -697,33 +725,9 @@ def _replace_line(lines: list[str], model: Model, name: str, value: str, source:
             text = yaml.safe_dump(source, width=10_000, default_style='"').strip()
             # a fitted value still serves the statements for which the parameter was chosen
             chosen = f", chosen_for: [{', '.join(model.chosen_for[name])}]" if name in model.chosen_for else ""
+            kept = dict(model.ranges.get(name, {}))
+            kept_text = yaml.safe_dump(kept, default_flow_style=True, width=10_000, allow_unicode=True).strip()
+            chosen += f", range: {kept_text}" if kept else ""
             lines[number] = f"    {short}: {{value: {value}, provenance: fitted, source: {text}{chosen}}}"
             return
     raise TwinError(f"{model.path}: cannot replace '{name}': put it on one line, as {short}: {{value: …}}")
-
-
-def parameter_rows(model: Model) -> Sequence[tuple[str, str, str, str, str]]:
-    """Return the parameters and the mode page of a model as rows of text for people.
-
-    The mode page has the drive's cache settings, such as ``WCE``. The rows of its fields follow the rows of the
-    parameters.
-
-    Returns:
-        A row of five texts for each parameter and each field: name (``group.name`` or ``mode_page.FIELD``), value,
-        provenance (``datasheet``, ``fitted`` or ``assumed``), source and meaning. If the value was chosen for published
-        statements, the source names the statements.
-    """
-
-    def origin(name: str) -> tuple[str, str]:
-        provenance, source = model.sources[name]
-        chosen = model.chosen_for.get(name)
-        return provenance, f"{source}; chosen for {', '.join(chosen)}" if chosen else source
-
-    rows = [
-        (name, format_value(name, value), *origin(name), declared_parameters()[name]["text"])
-        for name, value in model.values.items()
-    ]
-    for name, (value, behaviour) in model.mode_page.items():
-        full = f"mode_page.{name}"
-        rows.append((full, f"{value}, {behaviour}", *origin(full), "field of the caching mode page"))
-    return rows

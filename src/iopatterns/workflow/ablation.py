@@ -24,12 +24,7 @@ from iopatterns.twin.error import TwinError
 # Mechanisms of the drives of all studies. A study's own mechanisms are in the study's file.
 MECHANISMS_FILE = "config/ablations.yaml"
 ABLATION_FOLDER = "results/ablation"
-# Repetitions of each cell. Claims are judged by means only, because the confidence intervals of so few repetitions
-# would be wider than the effect of many mechanisms.
-ABLATION_REPETITIONS = 1
-_MEANS_ONLY = 0.01  # a confidence level at which intervals do not matter
-# A bound that is missed by less counts as respected, because means of so few repetitions differ by chance
-_NOISE = 0.01
+ABLATION_REPETITIONS = 1  # of each cell
 # The name of the run without a switched-off mechanism, which all other runs are compared with
 BASELINE_RUN = "nothing"
 _HEAD = """\
@@ -73,7 +68,8 @@ class Mechanism:
             for a mechanism of a drive.
         drive: The simulated drive on which the traces in `traces` are replayed; None for the drive of the cell.
         fixed_by_source: Whether a data sheet or source states all parameters that `switches` changes.
-        assumed: Whether the source does not state that its programs had this mechanism.
+        assumed: Whether the source does not state that its programs had this mechanism. It may have been inferred from
+            the numbers of the source (key ``chosen_for``).
     """
 
     name: str
@@ -262,8 +258,9 @@ def load_mechanisms(conf: config.Config) -> list[Mechanism]:
 
 
 def _mechanism(name: str, study: str | None, body: Mapping[str, Any]) -> Mechanism:
-    more = {key: body[key] for key in ("models", "traces", "drive", "fixed_by_source", "assumed") if key in body}
-    return Mechanism(name, body["says"], study, body.get("set", ()), **more)
+    more = {key: body[key] for key in ("models", "traces", "drive", "fixed_by_source") if key in body}
+    assumed = "assumed" in body or "chosen_for" in body
+    return Mechanism(name, body["says"], study, body.get("set", ()), assumed=assumed, **more)
 
 
 def _check_traces(conf: config.Config, declared: Sequence[Mechanism]) -> None:
@@ -423,7 +420,7 @@ def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) ->
         lines += [f"{study}: {claim}: {', '.join(names)}" for claim, names in flips.items()]
         content = {
             "executions": ABLATION_REPETITIONS,
-            "made_from": _sums(conf, study, declared),
+            "made_from": input_checksums(conf, study, declared),
             "mechanisms": tried,
             "flips": flips,
         }
@@ -434,9 +431,6 @@ def record_ablation(root: Path, overrides: Mapping[str, Any], measured: Path) ->
 def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool]:
     """Return whether each claim of a study is reproduced, by claim id.
 
-    Only means count, not their confidence intervals, because an ablation measures few repetitions. Claims that were not
-    measured are left out. A claim whose statistic divides by a mean of zero is not reproduced.
-
     Args:
         root: The project's folder.
         study: The name of the study.
@@ -445,9 +439,8 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
     """
     import pandas as pd
 
-    from iopatterns.analysis import published, quantities
-    from iopatterns.judging.check_statistics import ClaimsError
-    from iopatterns.judging.claims import COUNT_AS_REPRODUCED, ClaimChecks, Judge
+    from iopatterns.analysis import quantities
+    from iopatterns.workflow.claim_outcomes import StudyClaims
 
     tables, steps = [], []
     known: set[str] = set()
@@ -457,26 +450,9 @@ def _outcomes(root: Path, study: str, folders: Sequence[Path]) -> dict[str, bool
         tables.append(table[~table["drive"].isin(known)])
         steps += [step for step in tuned if step["drive"] not in known]
         known |= {*table["drive"], *(step["drive"] for step in tuned)}
-    judge = Judge(pd.concat(tables, ignore_index=True), steps, _MEANS_ONLY)
-    values = published.load_values(root / "data/published" / study)
-    outcomes = {}
-    for claim in claims_if_any(root, study):
-        check = ClaimChecks.parse(claim, values)
-        if check is None:
-            continue
-        try:
-            parts = judge.results(check)
-        except ClaimsError:  # with a mechanism switched off, the statistic may divide by a mean of zero
-            outcomes[claim["id"]] = False
-            continue
-        # an equivalence test may be undecided about a value within its margin
-        reproduced = [
-            part.status in COUNT_AS_REPRODUCED or (not isinstance(part.value, str) and part.off <= _NOISE)
-            for part in parts
-        ]
-        if reproduced:
-            outcomes[claim["id"]] = all(reproduced)
-    return outcomes
+    claims = StudyClaims.load(root, study, claims_if_any(root, study))
+    outcomes = claims.outcomes(pd.concat(tables, ignore_index=True), steps)
+    return {name: outcome.reproduced for name, outcome in outcomes.items()}
 
 
 def _traces(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> list[str]:
@@ -531,7 +507,7 @@ def ablation_input_files(conf: config.Config) -> list[str]:
     return [*declared, *existing, *ablation_trace_files(conf)]
 
 
-def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dict[str, str]:
+def input_checksums(conf: config.Config, study: str, declared: Sequence[Mechanism] | None) -> dict[str, str]:
     """Return checksums of everything that the outcomes of a study's claims depend on.
 
     The keys are paths, ``drive NAME`` for a drive with changed parameters, and ``traces`` for all traces together. The
@@ -541,8 +517,9 @@ def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dic
     Args:
         conf: The configuration.
         study: The name of the study.
-        declared: All mechanisms.
+        declared: All mechanisms. None if no mechanism is switched off.
     """
+    ablated, declared = declared is not None, declared or []
     experiments = conf.studies[study]["experiments"]
     named = {drive for experiment in experiments for drive in grid.drives_of_experiment(conf, study, experiment)}
     drives = {name: conf.drives[name] for name in conf.drives if name in named}
@@ -551,7 +528,7 @@ def _sums(conf: config.Config, study: str, declared: Sequence[Mechanism]) -> dic
         drives |= {name: known.resolved(name) for name in sorted(others)}
     sums = committed_records.drive_checksums(drives) | {
         file: committed_records.checksum(yaml_schema.read_yaml(conf.root, file))
-        for file in (MECHANISMS_FILE, study_files.GRID.format(study=study))
+        for file in (*([MECHANISMS_FILE] if ablated else []), study_files.GRID.format(study=study))
     }
     # only the checks of a claim determine its outcome
     checks = {claim["id"]: [claim.get("check"), claim.get("checks")] for claim in claims_if_any(conf.root, study)}
@@ -598,6 +575,6 @@ def load_ablation_records(root: Path, overrides: Mapping[str, Any] | None = None
             for each in declared
             if each.applies_to(study) and each.name in content["mechanisms"]
         ]
-        stale = committed_records.stale_inputs(content, _sums(conf, study, declared))
+        stale = committed_records.stale_inputs(content, input_checksums(conf, study, declared))
         found[study] = {"mechanisms": present, "flips": content["flips"], "stale": stale}
     return found

@@ -9,7 +9,7 @@ from support import ROOT
 from twins import command
 
 from iopatterns import twin
-from iopatterns.twin import models
+from iopatterns.twin import models, ranges
 from iopatterns.twin.fitting import published_points, recorded_run, simulate_point
 
 
@@ -27,7 +27,7 @@ def test_errors_of_fitted_and_held_out_values_are_small() -> None:
 
 
 def test_the_description_names_the_claim_that_a_parameter_was_chosen_for() -> None:
-    sources = {row[0]: row[3] for row in models.parameter_rows(models.load_model("px05smb040"))}
+    sources = {row[0]: row[3] for row in ranges.parameter_rows(models.load_model("px05smb040"))}
     assert sources["mode_page.FSW"].endswith("; chosen for saif2020/fsw-no-effect")
 
 

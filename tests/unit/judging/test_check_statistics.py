@@ -204,7 +204,7 @@ def test_a_ratio_equals_the_corresponding_formula(
         ({"at_least": 0.25}, UNDECIDED),
         ({"at_most": 0.25, "tolerance": 0.5}, WITHIN_TOLERANCE),
         ({"within": 0.1}, NOT_REPRODUCED),
-        ({"equals": "quarter"}, REPRODUCED),
+        ({"equals": "quarter", "tolerance": 0.2}, REPRODUCED),
     ],
 )
 def test_arithmetic_is_judged_by_its_interval(expectation: dict[str, Any], status: str) -> None:

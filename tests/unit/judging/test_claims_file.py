@@ -1,5 +1,6 @@
 """Read claims.yaml: accept every kind of check, and report mistakes with file and claim."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,13 @@ def test_the_content_of_the_file_is_returned(tmp_path: Path) -> None:
         {"ratio": {"of": "read iops"}, "to": {"experiment": "other", "of": "iops"}, "at_most": 1},
         {"value": "read / 2", "with": {"read": {"rw": "read", "experiment": "other"}}, "within": 0.1},
         {"value": "read / numjobs", "with": {"read": {}}, "where": {"numjobs": "all"}, "at_most": 1},
-        {"value": "read * bs", "with": {"read": {}}, "where": {"bs": ["4k", 8192]}, "equals": "table1-read"},
+        {
+            "value": "read * bs",
+            "with": {"read": {}},
+            "where": {"bs": ["4k", 8192]},
+            "equals": "table1-read",
+            "tolerance": 1,
+        },
         {"growth": "iodepth", "of": "latency", "at_least": 3},
         {"mean": {"skip": "-4k"}, "where": {"thinktime": "1 ms"}, "at_least": 3},
     ],
@@ -95,7 +102,7 @@ def test_each_kind_of_check_is_accepted(tmp_path: Path, check: dict[str, Any]) -
         (with_check(**RATIO, over_to={"rw": "write"}, at_most=1), "'over_ratio' and 'over_to' require each other"),
         (with_check(**RATIO, at_most="table1-raed"), "no published value has the id 'table1-raed'"),
         (with_check(**RATIO, at_least="table1-raed"), "Did you mean 'table1-read'"),
-        (with_check(**RATIO, equals="table1-limits"), "Did you mean 'table1-limit'"),
+        (with_check(**RATIO, equals="table1-limits", tolerance=0.1), "Did you mean 'table1-limit'"),
         (with_check(outcome="DRA", to=1, at_most=1), "'outcome' requires 'is'"),
         (with_check(**{"ratio": {"rw": "read"}, "to": {"rw": "write"}, "is": ["refused"]}), "'outcome' requires 'is'"),
         (
@@ -124,6 +131,48 @@ def test_each_kind_of_check_is_accepted(tmp_path: Path, check: dict[str, Any]) -
 def test_a_wrong_claim_is_named_by_file_and_id(tmp_path: Path, claim: dict[str, Any], message: str) -> None:
     with pytest.raises(ClaimsError, match=rf"^claims\.yaml: claim 'reads-affected': .*{message}"):
         load(tmp_path, claim)
+
+
+@pytest.mark.parametrize(
+    ("check", "possible"),
+    [
+        ({"mean": {"rw": "read"}, "at_least": 0}, "0 MB/s or more"),
+        ({**RATIO, "at_least": 0.5, "tolerance": 1}, "0 or more"),
+        ({"ratio": {"rw": "read"}, "to": {"rw": "read"}, "at_most": 2}, "1 to 1"),
+        ({"ratio": {"rw": "read"}, "to": {"rw": "read"}, "within": 0.1}, "1 to 1"),
+        ({"mean": {"rw": "read"}, "of": "miss ratio", "at_most": 1}, "0 to 1"),
+        ({"difference": {}, "to": {}, "of": "miss ratio", "at_least": 0}, "0 to 0"),
+        ({"growth": "bs", "at_least": 0}, "0 or more"),
+        ({"value": "100 / (99 + r / w)", "with": {"r": {}, "w": {"rw": "write"}}, "at_most": 2}, "0 to 1.0101"),
+        ({"value": "r / bs", "with": {"r": {}}, "where": {"bs": ["4k"]}, "of": "miss ratio", "at_most": 1}, "0 to"),
+        (
+            {
+                "outcome": "DRA",
+                "to": 1,
+                "is": ["already so", "changed", "not changeable", "refused", "ignored", "not applicable"],
+            },
+            "already so, changed",
+        ),
+    ],
+)
+def test_a_check_that_cannot_fail_is_refused(tmp_path: Path, check: dict[str, Any], possible: str) -> None:
+    message = rf"^claims\.yaml: claim 'reads-affected': the check cannot fail: .*{re.escape(possible)}"
+    with pytest.raises(ClaimsError, match=message):
+        load(tmp_path, with_check(**check))
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"mean": {"rw": "read"}, "at_least": 0.001},
+        {"difference": {"rw": "read"}, "to": {"rw": "write"}, "at_least": 0},
+        {"mean": {"rw": "read"}, "of": "miss ratio", "at_most": 0.99},
+        {"value": "r - w", "with": {"r": {}, "w": {"rw": "write"}}, "at_least": 0},
+        {"value": "r / (r - w)", "with": {"r": {}, "w": {"rw": "write"}}, "at_least": 0},
+    ],
+)
+def test_a_check_that_can_fail_is_accepted(tmp_path: Path, check: dict[str, Any]) -> None:
+    assert load(tmp_path, with_check(**check))
 
 
 @pytest.mark.parametrize("listed", [[GOOD, GOOD], [GOOD | {"id": "table1-read"}]], ids=["claims", "claim and value"])
@@ -264,7 +313,7 @@ def test_a_claim_can_be_about_any_setting(tmp_path: Path, setting: str, levels: 
             "'where' selects levels of factors; write 'experiment'",
         ),
         (
-            {"mean": {}, "of": "iops", "equals": "table1-read"},
+            {"mean": {}, "of": "iops", "equals": "table1-read", "tolerance": 0.1},
             "'table1-read' was published in 'MB/s', which cannot be converted to 'IOPS'",
         ),
         (

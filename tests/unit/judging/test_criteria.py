@@ -35,11 +35,13 @@ from iopatterns.judging.claims import (
     Judge,
     NumericCriterion,
     PartResult,
+    is_close,
     status_of_error,
     worst_status,
 )
 
 FROM_BEST_TO_WORST = [REPRODUCED, WITHIN_TOLERANCE, UNDECIDED, NOT_REPRODUCED]
+some_tolerances = tolerances.filter(bool)  # equality requires one
 DIFFERENCE = {"difference": {"rw": "read"}, "to": {"rw": "randread"}, "experiment": "initial"}
 
 
@@ -63,8 +65,8 @@ def badness(parts: list[PartResult]) -> int:
         ({"at_least": 120, "tolerance": 0.1}, NOT_REPRODUCED),
         ({"at_most": "table1-read"}, REPRODUCED),
         ({"at_most": "table1-limit"}, NOT_REPRODUCED),
-        ({"equals": "table1-read"}, REPRODUCED),
-        ({"equals": "table1-limit"}, NOT_REPRODUCED),
+        ({"equals": "table1-read", "tolerance": 0.2}, REPRODUCED),
+        ({"equals": "table1-limit", "tolerance": 0.2}, NOT_REPRODUCED),
     ],
 )
 @pytest.mark.parametrize("repetitions", [1, 2])
@@ -127,7 +129,7 @@ def test_a_higher_confidence_level_can_leave_a_part_undecided() -> None:
         ({"at_most": 100}, 0.0),
         ({"at_least": 125}, 0.2),
         ({"at_least": 50}, 0.0),
-        ({"equals": "table1-limit"}, 70 / 30),
+        ({"equals": "table1-limit", "tolerance": 0.2}, 70 / 30),
     ],
 )
 def test_the_distance_of_a_part_is_relative_to_the_bound(check: dict[str, Any], off: float) -> None:
@@ -151,7 +153,76 @@ def test_a_published_number_is_reproduced_up_to_5_and_within_tolerance_up_to_20_
 ) -> None:
     assert status_of_error(sign * error) == status
     judge_ = judge(([100 * (1 + sign * error)], {}))
-    assert statuses(parts_of(judge_, {**MEAN_OF_READS, "equals": "table1-read"})) == [status]
+    assert statuses(parts_of(judge_, {**MEAN_OF_READS, "equals": "table1-read", "tolerance": 0.2})) == [status]
+
+
+@pytest.mark.parametrize("kind", ["equals", "at_most", "at_least"])
+@pytest.mark.parametrize("tolerance", [0.02, 0.04, 0.1])
+def test_each_comparison_with_a_number_accepts_the_tolerance_and_no_more(kind: str, tolerance: float) -> None:
+    sign = -1 if kind == "at_least" else 1
+    check = {**MEAN_OF_READS, kind: "table1-read", "tolerance": tolerance}
+    for error, accepted in ((0.99 * tolerance, True), (1.01 * tolerance, False)):
+        (part,) = parts_of(judge(([100 * (1 + sign * error)], {})), check)
+        assert part.holds is accepted
+
+
+@pytest.mark.parametrize("kind", ["at_most", "at_least"])
+def test_without_a_tolerance_a_bound_accepts_no_error(kind: str) -> None:
+    check = {**MEAN_OF_READS, kind: "table1-read"}
+    values = (100.1, 99.9) if kind == "at_most" else (99.9, 100.1)
+    assert [parts_of(judge(([value], {})), check)[0].holds for value in values] == [False, True]
+
+
+def test_equality_without_a_tolerance_is_refused() -> None:
+    with pytest.raises(ClaimsError, match="'equals' requires a 'tolerance' above 0"):
+        parts_of(judge(([100.0], {})), {**MEAN_OF_READS, "equals": "table1-read"})
+
+
+@pytest.mark.parametrize("check", [{**RANDOM_TO_SEQUENTIAL, "within": 0.1}])
+def test_only_a_comparison_with_a_number_has_a_tolerance(check: dict[str, Any]) -> None:
+    with pytest.raises(ClaimsError, match="'within' has no 'tolerance'; only at_most, at_least, equals can have it"):
+        parts_of(judge(([100.0], {})), {**check, "tolerance": 0.1})
+
+
+# ---- Thresholds that we chose
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "close"),
+    [
+        ({"at_most": 100}, 104.0, True),
+        ({"at_most": 100}, 96.0, True),
+        ({"at_most": 100}, 94.0, False),
+        ({"at_most": 100, "tolerance": 0.1}, 100.0, False),
+        ({"at_most": 100, "tolerance": 0.1}, 106.0, True),
+        ({"at_most": "table1-read"}, 99.0, False),  # the source's bound
+        ({"at_most": 1}, 0.99, False),  # what "less" means
+        ({"equals": "table1-read", "tolerance": 0.2}, 119.5, True),
+        ({"equals": "table1-read", "tolerance": 0.2}, 101.0, False),
+    ],
+)
+def test_a_value_close_to_a_threshold_of_ours_is_marked(check: dict[str, Any], value: float, *, close: bool) -> None:
+    assert parts_of(judge(([value], {})), {**MEAN_OF_READS, **check})[0].close is close
+
+
+@pytest.mark.parametrize(("random", "close"), [(100.0, False), (109.0, False), (109.7, True), (110.4, True)])
+def test_a_ratio_is_close_to_a_margin_if_its_distance_from_one_is(random: float, *, close: bool) -> None:
+    judge_ = reads_and_random_reads([100.0], [random])
+    assert parts_of(judge_, {**RANDOM_TO_SEQUENTIAL, "within": 0.1})[0].close is close
+
+
+@pytest.mark.parametrize(
+    ("parts", "close"),
+    [
+        ([(REPRODUCED, False), (REPRODUCED, True)], True),
+        ([(REPRODUCED, True), (NOT_REPRODUCED, False)], False),
+        ([(REPRODUCED, False), (NOT_REPRODUCED, True)], True),
+        ([(NOT_REPRODUCED, True), (NOT_REPRODUCED, False)], False),
+        ([], False),
+    ],
+)
+def test_a_verdict_is_close_if_other_thresholds_would_change_it(parts: list[tuple[str, bool]], *, close: bool) -> None:
+    assert is_close([PartResult("", 1.0, 1.0, 1.0, status, 0.0, each) for status, each in parts]) is close
 
 
 def test_the_tolerance_of_a_check_replaces_20_percent() -> None:
@@ -200,7 +271,7 @@ def test_a_larger_tolerance_never_worsens_the_status_of_a_bound(
 
 
 @settings(deadline=None)
-@given(samples, st.tuples(tolerances, tolerances))
+@given(samples, st.tuples(some_tolerances, some_tolerances))
 def test_a_larger_tolerance_never_worsens_the_status_of_a_number(
     sample: list[float], both: tuple[float, float]
 ) -> None:
@@ -263,7 +334,7 @@ def bound_of(check: dict[str, Any], published: pd.DataFrame) -> float:
 @pytest.mark.parametrize(("unit", "value"), [("us", 200.0), ("ms", 0.2), ("s", 0.0002)])
 @pytest.mark.parametrize("kind", ["equals", "at_most", "at_least"])
 def test_a_published_bound_is_converted_from_its_unit(unit: str, value: float, kind: str) -> None:
-    check = {**MEAN_OF_READS, "of": "latency", kind: "limit"}
+    check = {**MEAN_OF_READS, "of": "latency", kind: "limit", "tolerance": 0.1}
     judge_ = Judge(executions(([1.0, 1.0], {})).assign(latency_ms=0.2), [])
     assert bound_of(check, published_in(unit, value)) == pytest.approx(0.2)
     assert statuses(parts_of(judge_, check, published_in(unit, value))) == [REPRODUCED]
@@ -285,7 +356,7 @@ def test_a_bound_of_a_ratio_has_no_unit(unit: str) -> None:
 )
 def test_only_zero_reproduces_a_published_zero(kind: str, measured: float, status: str, off: float) -> None:
     table = executions(([1.0, 1.0], {})).assign(write_iops=measured)
-    check = {**MEAN_OF_READS, "of": "write iops", kind: "limit"}
+    check = {**MEAN_OF_READS, "of": "write iops", kind: "limit", "tolerance": 0.1}
     (part,) = parts_of(Judge(table, []), check, published_in("IOPS", 0.0))
     assert (part.status, part.off) == (status, off)
 

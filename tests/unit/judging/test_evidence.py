@@ -79,17 +79,24 @@ def model(folder: Path, name: str = "d", *, fitted: tuple[str, ...] = (), **chos
     return folder
 
 
-def classifier(tmp_path: Path, flips: Mapping[str, list[str]] | None = None, **making: Any) -> Classifier:
+def classifier(
+    tmp_path: Path,
+    flips: Mapping[str, list[str]] | None = None,
+    table: pd.DataFrame | None = None,
+    study: str = STUDY,
+    **making: Any,
+) -> Classifier:
     """Return the classifier of a study with a model d, made as the keywords of `model` state."""
-    twins = model(tmp_path / "twins", **making)
-    values = source(tmp_path / "published" / STUDY)
+    twins = model(tmp_path / "data/twins", **making)
+    values = source(tmp_path / "data/published" / STUDY)
     parsed = {
         name: ClaimChecks.parse({"check": {"experiment": "e", "at_least": 0, **check}}, values)
         for name, check in CHECKS.items()
     }
     checks = {name: check for name, check in parsed.items() if check}
-    provenance = FitProvenance.load(twins, STUDY)
-    return Classifier(provenance, CachedExecutions(executions()), values, checks, flips or {})
+    provenance = FitProvenance.load(twins, study)
+    found = executions() if table is None else table
+    return Classifier(provenance, CachedExecutions(found), values, checks, flips or {})
 
 
 def of_value(tmp_path: Path, name: str, **making: Any) -> EvidenceClass:
@@ -173,7 +180,7 @@ def test_the_model_of_a_drive_may_have_another_name_than_the_drive(tmp_path: Pat
             "write-over-read",
             {"fitted": ("read",), "window": [f"{STUDY}/write"]},
             BUILT_INTO_MODEL,
-            "compares only numbers that models were fitted to, or parameters chosen for",
+            "compares only numbers that models were fitted to, or made with in view",
         ),
         (
             "larger-is-faster",
@@ -196,6 +203,91 @@ def test_a_claim_has_a_class_and_a_reason(
     found = of_claim(tmp_path, name, **making)
     assert found.name == class_
     assert because in found.because
+
+
+# ---- The same figure
+
+
+READ_AGAIN = {"cell": "again", "experiments": "e", "ramp_time": 1000, "size": 4096 * 8}
+
+
+def with_copies(**changes: Any) -> pd.DataFrame:
+    """Return the repetitions in which the reads of 4 KiB on drive d were also measured with changed columns."""
+    levels: dict[str, Any] = {"ramp_time": None, "size": None, "offset": None, "drive_set": "{}", "iodepth": 64}
+    table: pd.DataFrame = executions().assign(ioengine="sync", **levels)
+    reads = table[(table["drive"] == "d") & (table["cell"] == "read-4096")]
+    copied: dict[str, Any] = {**READ_AGAIN, **changes}
+    others: pd.DataFrame = table[table["cell"] != "read-4096"]
+    return pd.concat([others, reads.assign(**copied)])
+
+
+@pytest.mark.parametrize(
+    ("changes", "class_"),
+    [
+        ({}, FITTED),  # measured for another time, on another part of the drive
+        ({"drive": "e"}, FITTED),  # a drive with the same parameters
+        ({"drive": "e", "drive_set": '{"capacity.size":"4 GiB"}'}, FITTED),
+        ({"iodepth": 8}, FITTED),  # a synchronous engine has one outstanding request
+        ({"drive": "e", "drive_set": '{"ftl.initial_state":"random"}'}, INDEPENDENT),
+        ({"ioengine": "libaio", "iodepth": 8}, INDEPENDENT),
+        ({"offset": 512}, INDEPENDENT),
+        ({"bs_bytes": 512}, INDEPENDENT),
+        ({"duration_s": 1.0}, INDEPENDENT),  # the replay of a trace
+    ],
+)
+def test_a_figure_is_identified_by_the_parameters_of_the_drive_and_by_the_workload(
+    tmp_path: Path, changes: dict[str, Any], class_: str
+) -> None:
+    table = pd.concat([executions().assign(drive_set="{}"), with_copies(**changes).query("cell == 'again'")])
+    check = ClaimChecks.parse(
+        {"check": {"mean": {}, "of": "iops", "experiment": "again", "at_least": 1}}, pd.DataFrame({"id": []})
+    )
+    assert check is not None
+    values = source(tmp_path / "data/published" / STUDY)
+    provenance = FitProvenance.load(model(tmp_path / "data/twins", fitted=("read",)), STUDY)
+    table["experiments"] = ["again" if cell == "again" else "e" for cell in table["cell"]]
+    classes = Classifier(provenance, CachedExecutions(table), values, {"again": check})
+    assert classes.class_of_claim("again", reproduced=True).name == class_
+
+
+@pytest.mark.parametrize(("making", "class_"), [({"fitted": ("read",)}, FITTED), ({"time": ["mine/read"]}, "built")])
+def test_a_copy_of_a_number_in_another_study_is_no_independent_evidence(
+    tmp_path: Path, making: dict[str, Any], class_: str
+) -> None:
+    found = classifier(tmp_path, study="copy", table=with_copies(), **making)
+    assert found.class_of_value("read").name.startswith(class_)
+    assert found.class_of_value("read-latency").name.startswith(class_)
+    assert found.class_of_claim("read-latency-alone", reproduced=True).name.startswith(class_)
+    assert found.class_of_value("write").name == INDEPENDENT
+    assert found.class_of_value("read-p99").name == INDEPENDENT
+
+
+def test_the_file_of_the_other_study_says_what_its_values_leave_out(tmp_path: Path) -> None:
+    (tmp_path / "config/studies").mkdir(parents=True)
+    grid = {"fio": {"ioengine": "libaio"}, "experiments": {"e": {"fio": {"iodepth": 8}}}}
+    (tmp_path / "config/studies/mine.yaml").write_text(yaml.safe_dump(grid), encoding="utf-8")
+    making: dict[str, Any] = {"study": "copy", "fitted": ("read",)}
+    found = classifier(tmp_path / "1", table=with_copies(), **making)
+    assert found.class_of_value("read").name == FITTED
+    (tmp_path / "2").mkdir()
+    (tmp_path / "config").rename(tmp_path / "2/config")
+    assert classifier(tmp_path / "2", table=with_copies(), **making).class_of_value("read").name == INDEPENDENT
+
+
+def test_what_an_assumption_was_inferred_from_is_built_in(tmp_path: Path) -> None:
+    (tmp_path / "config/studies").mkdir(parents=True)
+    grid = {"mechanisms": {"a full disk": {"says": "It is full", "traces": {}, "chosen_for": ["write", "larger-*"]}}}
+    (tmp_path / f"config/studies/{STUDY}.yaml").write_text(yaml.safe_dump(grid), encoding="utf-8")
+    found = classifier(tmp_path)
+    reason = 'The assumption "a full disk" was chosen for this value.'
+    assert found.class_of_value("write") == EvidenceClass(BUILT_INTO_MODEL, reason)
+    assert found.class_of_claim("larger-is-faster", reproduced=True).name == BUILT_INTO_MODEL
+    assert found.class_of_value("read").name == INDEPENDENT
+    evidence.check_chosen_for(tmp_path / "data/twins", tmp_path / "data/published", STUDY)
+    grid["mechanisms"]["a full disk"]["chosen_for"] = ["writ"]
+    (tmp_path / f"config/studies/{STUDY}.yaml").write_text(yaml.safe_dump(grid), encoding="utf-8")
+    with pytest.raises(EvidenceError, match=r"mine\.yaml: mechanisms.a full disk: chosen_for: 'mine/writ': .*'write'"):
+        evidence.check_chosen_for(tmp_path / "data/twins", tmp_path / "data/published", STUDY)
 
 
 # ---- Statements that do not exist

@@ -53,6 +53,7 @@ OWN_CLAIMS: dict[str, Any] = {
                 "of": "iops",
                 "experiment": "e",
                 "equals": "cost",
+                "tolerance": 0.1,
             },
         },
         {
@@ -60,7 +61,13 @@ OWN_CLAIMS: dict[str, Any] = {
             "place": "Text",
             "quote": "6400 us",
             "says": "The mix's latency",
-            "check": {"mean": {"rw": "randrw"}, "of": "latency", "experiment": "e", "equals": "mean-latency"},
+            "check": {
+                "mean": {"rw": "randrw"},
+                "of": "latency",
+                "experiment": "e",
+                "equals": "mean-latency",
+                "tolerance": 0.1,
+            },
         },
     ]
 }
@@ -146,7 +153,7 @@ def test_a_value_published_at_a_level_of_any_setting_is_judged(
     rows = [
         first.replace("rate", f"v{n}").replace("iodepth=32", f"{setting}={level}") for n, level in enumerate(levels)
     ]
-    root = own_study(tmp_path, one_claim(mean={}, at_least=0), "\n".join([head, *rows, ""]))
+    root = own_study(tmp_path, one_claim(mean={}, at_least=1), "\n".join([head, *rows, ""]))
     path = root / f"results/measurements/{OWN}.parquet"
     table = pd.read_parquet(path)
     table.insert(0, f"set_{setting}", table["execution"].map({1: levels[0], 2: None}))
@@ -171,7 +178,7 @@ def test_the_reason_names_the_claim_that_measured_a_value(own_card: Scorecard, v
 
 @pytest.mark.parametrize(
     ("claim", "found", "expected"),
-    [("latency-of-a-mix", "6.400 ms", "= 6.4 ms"), ("cost-of-a-mix", "2.000", "= 2")],
+    [("latency-of-a-mix", "6.400 ms", "= 6.4 ms, tolerance 10 %"), ("cost-of-a-mix", "2.000", "= 2, tolerance 10 %")],
 )
 def test_a_mean_has_the_unit_of_its_quantity_and_arithmetic_has_none(
     own_card: Scorecard, claim: str, found: str, expected: str
@@ -191,7 +198,7 @@ def one_claim(**check: Any) -> dict[str, Any]:
 
 
 def test_the_error_of_a_missed_zero_is_not_a_number(tmp_path: Path) -> None:
-    content = one_claim(mean={"rw": "read"}, equals="no-reads")
+    content = one_claim(mean={"rw": "read"}, equals="no-reads", tolerance=0.1)
     card_ = scorecard.judge_study(own_study(tmp_path, content), OWN)
     scorecard.write_scorecard(tmp_path, {OWN: card_})
     (claim,) = card_["claims"]
@@ -217,3 +224,53 @@ def test_a_value_with_an_unknown_quantity_is_named_with_its_file(tmp_path: Path)
     root = own_study(tmp_path, values=OWN_VALUES.replace("rate,Table 1,iops", "rate,Table 1,iosp"))
     with pytest.raises(PublishedError, match=r"values\.csv, line 2: quantity: .*did you mean 'iops'"):
         scorecard.judge_study(root, OWN)
+
+
+# ---- Claims on other drives
+
+
+def judged_on_another_drive(tmp_path: Path, claim: dict[str, Any], named: list[str]) -> list[str]:
+    """Return the drives other than the source's on which a claim of a study with drives d and ``named`` is judged."""
+    content = {"claims": [OWN_CLAIMS["claims"][0] | claim]}
+    root = own_study(tmp_path, content)
+    (root / "config/studies").mkdir(parents=True)
+    grid = {"drives": ["d", *named], "experiments": {"e": {}}}
+    (root / f"config/studies/{OWN}.yaml").write_text(yaml.safe_dump(grid), encoding="utf-8")
+    path = root / f"results/measurements/{OWN}.parquet"
+    table = pd.read_parquet(path)
+    pd.concat([table, table.assign(drive="other")]).to_parquet(path)
+    return [verdict["drive"] for verdict in scorecard.judge_study(root, OWN)["claims"] if verdict["drive"]]
+
+
+READS_OF_D = {"mean": {"rw": "read"}, "of": "iops", "experiment": "e", "where": {"drive": "d"}, "at_least": 9000}
+
+
+@pytest.mark.parametrize(
+    ("claim", "named", "judged"),
+    [
+        ({"check": READS_OF_D}, [], ["other"]),
+        ({"check": READS_OF_D | {"where": {}}}, ["another-of-the-source"], ["other"]),
+        ({"check": READS_OF_D}, ["another-of-the-source"], []),  # about d, and not about all drives of the source
+        ({"check": READS_OF_D}, ["other"], []),  # a drive of the study is not the reader's
+        ({"check": READS_OF_D | {"at_least": "rate"}}, [], []),  # the source's number is of d
+        ({"check": READS_OF_D, "general": False}, [], []),
+    ],
+)
+def test_a_claim_about_some_drives_is_judged_on_no_other(
+    tmp_path: Path, claim: dict[str, Any], named: list[str], judged: list[str]
+) -> None:
+    assert judged_on_another_drive(tmp_path, claim, named) == judged
+
+
+def test_the_parts_of_several_checks_are_counted_one_by_one(tmp_path: Path) -> None:
+    check = {key: READS_OF_D[key] for key in ("mean", "of", "experiment")}
+    checks = [
+        {"says": "Quick", "check": {**check, "mean": {"rw": ["read", "randrw"]}, "at_least": 4400}},
+        {"says": "Quicker", "check": {**check, "mean": {"rw": ["read", "randrw"]}, "at_least": 9100}},
+    ]
+    claim = {key: value for key, value in OWN_CLAIMS["claims"][0].items() if key != "check"} | {"checks": checks}
+    (verdict,) = scorecard.judge_study(own_study(tmp_path, {"claims": [claim]}), OWN)["claims"]
+    readings = [(each["holding"], each["parts"], each["finding"], each["close"]) for each in verdict["readings"]]
+    assert readings == [(2, 2, REPRODUCED, True), (0, 2, NOT_REPRODUCED, False)]
+    assert (verdict["chosen"], verdict["close"]) == (True, False)
+    assert [part["close"] for part in verdict["parts"]] == [False, True, True, False]

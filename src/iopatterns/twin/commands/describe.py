@@ -15,15 +15,15 @@ def command(model: str, as_json: bool) -> None:
     """Print the parameters of MODEL with their provenance.
 
     MODEL is the name of a model (`twin list`), or the path of a model file. The provenance of a value is datasheet,
-    fitted or assumed. The output also has the source and the meaning of each parameter, and the errors of the recorded
-    fit, if the file records one.
+    fitted or assumed. The output also has the source and the meaning of each parameter, its range of plausible values
+    unless it is fixed, and the errors of the recorded fit, if the file records one.
     """
-    from iopatterns.twin import models
+    from iopatterns.twin import models, ranges
 
     loaded = models.load_model(model)
-    rows = models.parameter_rows(loaded)
+    rows = ranges.parameter_rows(loaded)
     if as_json:
-        keys = ("value", "provenance", "source", "meaning")
+        keys = ("value", "provenance", "source", "meaning", "range", "range_because")
         content = {
             "name": loaded.name,
             "description": loaded.description,
@@ -39,9 +39,11 @@ def command(model: str, as_json: bool) -> None:
     click.echo("  " + ", ".join(f"{key} {value}" for key, value in loaded.identity.items()))
     for group, group_rows in itertools.groupby(rows, key=lambda row: row[0].split(".")[0]):
         click.echo(f"\n{group}")
-        for name, value, provenance, source, meaning in group_rows:
+        for name, value, provenance, source, meaning, plausible, because in group_rows:
             click.echo(f"  {name.split('.')[1]:<22} {value:<20} {provenance:<10} {meaning}")
             click.echo(f"  {'':<22} {'':<20} {'':<10} ({source})")
+            if plausible not in {"", "fixed"}:
+                click.echo(f"  {'':<22} {'':<20} {'':<10} plausible: {plausible} ({because})")
     if loaded.fit:
         click.echo(f"\nfit to {loaded.fit['points']}")
         for use in ("fitted", "predicted"):
