@@ -304,10 +304,12 @@ def test_bits_that_were_taken_and_schedulers_have_no_extra_row() -> None:
 
 
 def test_settings_are_printed_with_their_change_as_an_interval() -> None:
-    executions = toggle("DRA", reads(100.0, 40.0), reads(60.0, 45.0), spread=(1.0, 1.0))
+    executions = toggle("DRA", reads(100.0, 40.0), reads(60.0, 45.0))
     frame = printed_frame(setting_effect_table(executions, [], "mb", 0.95, "t"))
     levels = ("d", "DRA", "Read", "4 KiB")
-    assert list(frame.iloc[0]) == [*levels, "0.60", "1.12", "0.40", "0.75", "1.88", "effect"]
+    assert list(frame.iloc[0]) == [*levels, "0.60", "1.12", "0.40", "0.75", "1.83–1.93", "effect"]
+    without_width = toggle("DRA", reads(100.0, 40.0), reads(60.0, 45.0), spread=(1.0, 1.0))
+    assert printed_frame(setting_effect_table(without_width, [], "mb", 0.95, "t")).iloc[0].iloc[-2] == NO_VALUE
     spanners = [*["Bandwidth, 1 over 0"] * 2, *["Random over sequential"] * 3]
     assert list(frame.columns.get_level_values(0))[4:9] == spanners
 
