@@ -388,5 +388,5 @@ def compare_with_shipped(root: Path, made: Mapping[str, Any], study: str) -> tup
         return True, f"{study}: {len(found)} traces, identical to those in {SHIPPED_TRACES}/{study}"
     others = [key for key in ("kernel", "programs") if shipped[key] != made[key]]
     why = f" ({' and '.join(others)} differ from {path.relative_to(root)})" if others else ""
-    count = f"{len(different)} of {len(found)} traces"
+    count = f"{len(different)} of {len({*known, *found})} traces"
     return False, f"{study}: {count} differ from the shipped traces{why}: {', '.join(different)}"
