@@ -171,7 +171,7 @@ def test_a_stop_signal_waits_until_all_settings_are_restored(disk: MountedDisk, 
     tool.chmod(0o755)
     own_journal = disk.journal()
     own_journal.record("look_ahead", 1)
-    # comes after the look-ahead
+    # a setting that is restored after the look-ahead
     own_journal.record("read_ahead_kb", 128)
     disk.attribute("read_ahead_kb").write_text("64")
     process = subprocess.Popen(

@@ -169,11 +169,11 @@ class Bench:
         messages.say(f"{self.request.drive}: {cells}, {missing} of {len(raws)} repetitions to measure")
         return measure_cells(self.root, [cell.specification for cell in self.cells], raws) if missing else 0
 
-    def load_metadata(self) -> "tuple[dict[Path, MetadataFile], dict[str, int]]":
+    def load_metadata(self) -> "tuple[dict[Path, MetadataFile], list[str]]":
         """Return the metadata of the raw files to average, by raw file, and doubts about them.
 
         Raw files of a cell that another fio, simulator or host made are left out, see `collect.select_by_origin`. A
-        doubt is a text that names the cell, with the number of its raw files.
+        doubt is a line for a terminal that names the cell and the number of these raw files.
 
         Raises:
             MetadataError: A raw file or its metadata file has changed, or the metadata file is missing.
@@ -181,7 +181,8 @@ class Bench:
         from iopatterns.analysis import collect
 
         loaded = collect.load_metadata(self.root / raw for raw in self.raw_files())
-        return collect.select_by_origin(loaded, average=self.conf.average_over_origins)
+        selected, doubts = collect.select_by_origin(loaded, average=self.conf.average_over_origins)
+        return selected, [f"doubt: {count} repetitions {doubt}" for doubt, count in doubts.items()]
 
     def write_results(self) -> str:
         """Write the results of the measurements: a table and figures.
@@ -226,8 +227,7 @@ class Bench:
         if not rows.empty:
             self._draw_details(rows, summaries, by)
         refused = "\n".join(f"not measured: {found.why_not(BENCH_STUDY, each['drive'])}" for each in found.left_out())
-        lines = [f"doubt: {count} repetitions {doubt}" for doubt, count in doubts.items()]
-        return "\n".join(filter(None, (tables.to_text(shown), refused, *lines, "", self._next_steps())))
+        return "\n".join(filter(None, (tables.to_text(shown), refused, *doubts, "", self._next_steps())))
 
     def _draw_details(self, rows: "pd.DataFrame", summaries: "Mapping[str, pd.DataFrame]", by: Sequence[str]) -> None:
         """Save bars of all cells, latency histograms, and curves of rates over time.

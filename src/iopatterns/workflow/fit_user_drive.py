@@ -199,8 +199,8 @@ def _measured(bench: Bench) -> "pd.DataFrame":
     from iopatterns.analysis.statistics import summarise_groups
 
     metadata, doubts = bench.load_metadata()
-    for doubt, count in doubts.items():
-        messages.say(f"doubt: {count} repetitions {doubt}")
+    for doubt in doubts:
+        messages.say(doubt)
     table = collect.measurement_table(metadata, {cell.folder: [BENCH_STUDY] for cell in bench.cells})
     factors, conf = ["rw", "bs_bytes", "iodepth"], bench.conf
     rows = summarise_groups(table, factors, "iops", confidence=conf.confidence, method=conf.interval).set_index(factors)
