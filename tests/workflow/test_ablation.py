@@ -1,6 +1,7 @@
 """An ablation finds the claims that depend on read-ahead, and a stale record is detected."""
 
 import json
+import os
 from typing import Any
 
 import pandas as pd
@@ -183,3 +184,12 @@ def test_the_committed_records_are_not_stale() -> None:
     assert {
         study: record["stale"] for study, record in ablation.load_ablation_records(ROOT).items() if record["stale"]
     } == {}
+
+
+def test_a_changed_grid_and_an_interrupted_run_are_measured_again(ablated: Project) -> None:
+    assert "Measuring with" not in ablated.snakemake("ablate", "-n").stdout
+    (ablated.root / "results/ablation/read-ahead.measured").unlink()  # the folder stays, as after a killed job
+    assert "Measuring with read-ahead" in ablated.snakemake("ablate", "-n").stdout
+    os.utime(ablated.root / FIXTURE_GRID)
+    planned = ablated.snakemake("ablate", "-n").stdout
+    assert all(f"Measuring with {run}" in planned for run in ("nothing", "read-ahead", "seeks"))

@@ -5,7 +5,8 @@
 rule ablate:
     input:
         measured=expand(
-            "results/ablation/{run}", run=ablation.ablation_runs_by_name(CONF)
+            f"{ablation.ABLATION_FOLDER}/{{run}}.measured",
+            run=ablation.ablation_runs_by_name(CONF),
         ),
         published=study_rules.claims_files(CONF),
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/ablate.py"),
@@ -22,12 +23,14 @@ rule ablate:
 rule ablate_mechanism:
     input:
         declared=lambda wildcards: ablation.ablation_runs_by_name(CONF)[wildcards.run],
+        grids=expand("config/studies/{study}.yaml", study=CONF.studies),
         twins=twin_models.model_files(CONF),
         traces=ablation.ablation_trace_files(CONF),
         claims=study_rules.claims_files(CONF),
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/ablate_mechanism.py"),
     output:
-        directory("results/ablation/{run}"),
+        # not the folder of the tables: a folder also exists when an interrupted job has left it
+        touch(f"{ablation.ABLATION_FOLDER}/{{run}}.measured"),
     log:
         "results/logs/ablate/{run}.log",
     params:

@@ -19,7 +19,7 @@ fio.die_with_parent(signal.SIGTERM)
 os.environ.pop(progress.PROGRESS_VARIABLE, None)
 try:
     with messages.copied_to(Path(snakemake.log[0])), command_line.errors_reported("iopatterns"):
-        output = Path(snakemake.output[0])
+        output = Path(snakemake.output[0]).with_suffix("")
         ablation_runs.measure_without_mechanism(Path.cwd(), snakemake.wildcards.run, snakemake.params.config, output)
 except Interrupted as interrupt:
     sys.exit(128 + interrupt.signal_number)
