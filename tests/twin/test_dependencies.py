@@ -109,7 +109,7 @@ def test_a_recording_is_replayed_beneath_the_block_layer(tmp_path: Path) -> None
 def test_writes_of_a_used_drive_are_not_sent_before_the_program_has_the_result() -> None:
     # at their arrival times, nearly all would wait for each other: the median would be 2.7 ms
     path = ROOT / "data/traces/park2009/random-writes-x25-m-used.parquet"
-    drive = twin.load_model("x25-m").overridden(["capacity.size=4GiB", "ftl.initial_state=random"])
+    drive = twin.load_model("x25-m").overridden(["ftl.initial_state=random"])
     median_ms = twin.replay_trace(drive, path).latencies["latency_ns"].median() / 1e6
     assert 0.06 < median_ms < 0.075
 

@@ -7,7 +7,7 @@ import pytest
 from linux_kernel import linux
 
 from iopatterns.twin import linux as twin_linux
-from iopatterns.twin import traces
+from iopatterns.twin import models, traces
 from iopatterns.twin.error import TwinError
 
 
@@ -24,7 +24,7 @@ def test_a_missing_kernel_is_reported_with_the_command_that_builds_it(tmp_path: 
         (("--fs", "ntfs"), "'ntfs' is not one of"),
         (("--memory", "much"), "'much' is no size"),
         (("--memory", "1M"), "Give 64 MiB or more"),
-        (("--queue-depth", "0"), "Valid: 1 to 128"),
+        (("--queue-depth", "0"), "1 to 128 (its link.queue_slots"),
         (("--wall-limit", "0.1 s"), "less than a second"),
         (("--folder", "/no/such"), "no such folder"),
         (("--fs", "none", "--mount-options", "discard"), "leave out"),
@@ -71,7 +71,7 @@ HEAD = "operation,offset_bytes,size_bytes,time_ns,dispatched_ns,completed_ns\n"
 def written_as_parquet(folder: Path, rows: str) -> pd.DataFrame:
     """Return the Parquet trace made from the CSV lines that the machine writes."""
     wanted = twin_linux.LinuxOptions(trace=folder / "there/trace.parquet")
-    with twin_linux._outputs(wanted) as files:
+    with twin_linux._outputs(wanted, models.load_model("px05smb040"), []) as files:
         files["trace"].write((HEAD + rows).encode())
         files["trace"].flush()
     assert wanted.trace is not None
@@ -88,7 +88,7 @@ def test_a_parquet_trace_equals_the_converted_csv_trace(tmp_path: Path) -> None:
     csv = tmp_path / "trace.csv"
     csv.write_text(HEAD + rows)
     traces.convert_trace(csv, tmp_path / "converted.parquet")
-    assert (tmp_path / "there/trace.parquet").read_bytes() == (tmp_path / "converted.parquet").read_bytes()
+    pd.testing.assert_frame_equal(found, pd.read_parquet(tmp_path / "converted.parquet"))
 
 
 def test_a_command_without_requests_has_an_empty_trace(tmp_path: Path) -> None:

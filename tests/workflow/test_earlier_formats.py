@@ -41,7 +41,8 @@ def test_raw_files_give_the_same_table(project: Project, monkeypatch: pytest.Mon
     raws = [Path(raw) for raw in cells.raw_files(cells.of_study("earlier"))]
     now = collect.measurement_table(collect.load_metadata(raws), cells.experiments("earlier"))
     earlier = pd.read_parquet(FILES / "measurements.parquet")
-    pd.testing.assert_frame_equal(now, earlier, check_like=True, check_dtype=False)
+    # later versions measure more, and no less
+    pd.testing.assert_frame_equal(now[earlier.columns], earlier, check_dtype=False)
 
 
 def test_raw_files_of_the_earlier_simulator_are_measured_again(project: Project) -> None:
@@ -71,7 +72,9 @@ def test_an_archive_replaces_the_drive(project: Project) -> None:
 def test_a_block_trace_is_replayed_to_the_same_result() -> None:
     replayed = CliRunner().invoke(twin_command, ["replay", str(FILES / "c400.yaml"), str(FILES / "blocks.parquet")])
     assert replayed.exit_code == 0, replayed.output
-    assert json.loads(replayed.stdout) == json.loads((FILES / "replayed.json").read_text())
+    found, earlier = json.loads(replayed.stdout), json.loads((FILES / "replayed.json").read_text())
+    assert found["summary"].pop("keeps") == "arrival times"
+    assert found == earlier
 
 
 def test_a_trace_of_system_calls_is_read() -> None:
