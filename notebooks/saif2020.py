@@ -47,7 +47,7 @@ def report_numbers(study: Study, initial: pd.DataFrame, ratios: pd.DataFrame, li
           each level
         - published: block sizes, drives, ratios and gaps that the source published
     """
-    published_limit = study.values.set_index("id").loc[limit]
+    (published_limit,) = study.values[study.values["id"] == limit].to_dict("records")
     limit_mb_per_s = published_limit["value"] * quantities.get_quantity("bandwidth").from_unit(published_limit["unit"])
     source = study.published("initial")
     source_ratios = random_to_sequential_ratios(source, ["drive_key", "bs_bytes"], "value")

@@ -81,7 +81,7 @@ def test_each_recording_is_shipped() -> None:
 def test_a_replay_on_the_recorded_drive_is_the_recorded_run(path: Path) -> None:
     recorded_on = parquet.read_recorded_drive(path)
     assert recorded_on is not None
-    entry = drive_entries.read_drive_entries(ROOT).entries[recorded_on.name]
+    entry: Any = drive_entries.read_drive_entries(ROOT).entries[recorded_on.name]
     drive = models.load_model(entry["model"]).with_values(entry.get("set", {}), recorded_on.name)
     assert recorded_on.model_digest == drive.digest, "the drive has changed: record the trace again"
     recorded = pd.concat(list(traces.read_pieces(path)), ignore_index=True)

@@ -99,7 +99,7 @@ def test_single_cells_may_run_longer_than_the_rest_of_their_experiment() -> None
 
 def test_an_experiment_sets_the_file_size_of_simulated_drives_alone() -> None:
     twins = config.load_config(fixture_root(), {"drives": ["c400", "wiscsim", "scratch"]})
-    body: dict[str, Any] = {"file_size": "40 GiB", "regions": 4, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [4]}}
+    body: Any = {"file_size": "40 GiB", "regions": 4, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [4]}}
     entry: Any = {**twins.drives["c400"], "set": {"flash.channels": "4", "capacity.size": "16 GiB"}}
     conf = replace(
         twins,

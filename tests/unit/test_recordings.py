@@ -38,8 +38,12 @@ def record(root: Path, drive: str, depth: int = 4) -> None:
 
 def measured(root: Path, drive: str, **options: Any) -> dict[str, Any]:
     other = next(each for each in DRIVES if each != drive)
-    asked = {"trace": f"program-{drive}.parquet", "phase": "run-*", "compare": [{"trace": f"program-{other}.parquet"}]}
-    content, _ = replays.replay_phase(DRIVES[drive], root, {**asked, **options})  # type: ignore[arg-type]
+    asked: Any = {
+        "trace": f"program-{drive}.parquet",
+        "phase": "run-*",
+        "compare": [{"trace": f"program-{other}.parquet"}],
+    }
+    content, _ = replays.replay_phase(DRIVES[drive], root, asked | options)
     found: dict[str, Any] = json.loads(json.dumps(content))
     return found
 
@@ -71,7 +75,7 @@ def test_on_a_changed_drive_only_the_replayed_recording_is_shown(tmp_path: Path)
     content = replays.replay_phase(changed, tmp_path, asked)[0]
     (shown,) = content["recordings"]
     assert (shown["drive"], shown["on_this_drive"]) == ("usual", False)
-    assert "recordings" not in replays.replay_phase(changed, tmp_path, {**asked, "depth": 1})[0]
+    assert "recordings" not in replays.replay_phase(changed, tmp_path, asked | {"depth": 1})[0]
     found = runs(tmp_path, shown)
     (row,) = analysis.recordings_table(found).data.to_dict("records")
     assert row["recorded_s"] == sum(shown["recorded_ns"]) / 1e9

@@ -7,7 +7,7 @@ import pytest
 from support import ROOT, recorded_file
 
 from iopatterns.analysis import quantities
-from iopatterns.configuration import config, grid, source_scale
+from iopatterns.configuration import committed_records, config, grid, source_scale
 from iopatterns.judging import scale_agreement
 
 STUDIES = list(config.load_config(ROOT).studies)
@@ -71,7 +71,7 @@ def agreement(**changes: float) -> Any:
     mean = executions.loc[executions["experiments"].str.contains("queue-depth") & (executions["iodepth"] == 16), "iops"]
     record = {"made_from": {}, "cells": {"queue-depth": {"wsl-ssd": {"iodepth=16": {**changes, "seconds": 60.0}}}}}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scale_agreement.committed_records.RecordKind, "read", lambda *_: record)
+        patch.setattr(committed_records.RecordKind, "read", lambda *_: record)
         return scale_agreement.scale_agreement(conf, "clarke2024", executions), float(mean.mean())
 
 
