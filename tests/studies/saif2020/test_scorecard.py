@@ -118,14 +118,14 @@ def by_id(entries: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
 
 
 def mean_bandwidth(table: pd.DataFrame, row: Mapping[Any, Any]) -> float:
-    """Return the mean bandwidth in MB/s for a published value, computed from the table without the package."""
+    """Return the mean bandwidth in MiB/s for a published value, computed from the table without the package."""
     rows = table.query("drive == @row['drive_key'] and rw == @row['rw']")
     rows = rows[rows["bs_bytes"] == parse_size(row["bs"])]
     rows = rows[[row["experiment"] in names.split() for names in rows["experiments"]]]
     if row["conditions"]:
         name, level = row["conditions"].split("=")
         rows = rows[rows["numjobs"] == int(level)] if name == "numjobs" else rows[rows[f"set_{name}"] == level]
-    return float(rows["bandwidth_bytes_per_s"].mean()) / 1e6
+    return float(rows["bandwidth_bytes_per_s"].mean()) / 2**20
 
 
 # ---- The claims of saif2020
@@ -253,7 +253,7 @@ def test_a_regression_is_reported_with_both_verdicts_and_the_numbers(slow_reads:
         f"saif2020: reads-affected (Section 3): {change} Expected {claim['expected']}, found {claim['found']}." in lines
     )
     assert (
-        f"saif2020: table2-px05smb040-read-4k (Table 2): {change} Published 136 MB/s, measured {measured:.4g}." in lines
+        f"saif2020: table2-px05smb040-read-4k (Table 2): {change} Published 136 MiB/s, measured {measured:.4g}." in lines
     )
 
 
