@@ -253,7 +253,8 @@ def test_a_regression_is_reported_with_both_verdicts_and_the_numbers(slow_reads:
         f"saif2020: reads-affected (Section 3): {change} Expected {claim['expected']}, found {claim['found']}." in lines
     )
     assert (
-        f"saif2020: table2-px05smb040-read-4k (Table 2): {change} Published 136 MiB/s, measured {measured:.4g}." in lines
+        f"saif2020: table2-px05smb040-read-4k (Table 2): {change} Published 136 MiB/s, measured {measured:.4g}."
+        in lines
     )
 
 
