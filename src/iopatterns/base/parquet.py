@@ -75,4 +75,5 @@ def write_tables(
     ) as writer:
         for table in itertools.chain([first], tables):
             writer.write_table(table)
-        writer.add_key_value_metadata(dict(about_at_end()))
+        if more := dict(about_at_end()):
+            writer.add_key_value_metadata(more)
