@@ -17,6 +17,7 @@ from typing import IO, Any, NamedTuple
 import pandas as pd
 
 from iopatterns.base import compressed
+from iopatterns.base.coverage import Coverage
 from iopatterns.base.input_file import MAX_NUMBER, SkippedLines, printable
 from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN_TIME, TraceFile, TraceRequest, request_tables
 
@@ -75,7 +76,7 @@ def read_events(source: TraceFile, events: Callable[[TraceFile], BlockEvents]) -
     Raises:
         TwinError: The first 100,000 events contain no such request.
     """
-    quiet = replace(source, skipped=None if source.skipped is None else SkippedLines())
+    quiet = replace(source, skipped=None if source.skipped is None else SkippedLines(), coverage=Coverage())
     actions = {event.action for _, event in islice(events(quiet), _EXAMINED_EVENTS)}
     if "Q" in actions and not source.issued:
         yield from request_tables(_queued_requests(_checked_events(source, events(source))), ("arrival_ns",))

@@ -55,6 +55,8 @@ class Layout:
         operations: Meaning of other words for operations, such as ``0``.
         separator: ``,``, or a space for any number of spaces and tabs.
         has_more: Whether a line may have more columns.
+        origin: Arrival time, in its unit, that is subtracted from all arrival times from this time on. In nanoseconds,
+            such times would not fit into 64 bits.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Layout:
     operations: Mapping[str, int] | None = None
     separator: str = ","
     has_more: bool = False
+    origin: int = 0
 
     def number(self, word: str) -> int | None:
         """Return the number of an operation in `OPERATIONS`, or None if the word is not an operation.
@@ -150,7 +153,10 @@ class Layout:
         field = dict(zip(self.columns, values, strict=False))
         times = dict.fromkeys(TIME_COLUMNS, UNKNOWN_TIME)
         for column, (name, unit_ns) in self.times.items():
-            times[column] = _time_ns(field[name], name, unit_ns, may_be_unknown=column != "arrival_ns")
+            word = field[name]
+            if self.origin and column == "arrival_ns" and word.strip().isdigit():
+                word = str(int(word) - (self.origin if int(word) >= self.origin else 0))
+            times[column] = _time_ns(word, name, unit_ns, may_be_unknown=column != "arrival_ns")
         if self.duration is not None:
             times["completed_ns"] = times["arrival_ns"] + _time_ns(field[self.duration[0]], *self.duration)
         arrival, dispatched, completed = times.values()
@@ -188,6 +194,7 @@ def _is_typical(layout: Layout, field: Mapping[str, str]) -> bool:
 
 
 _TENCENT, _DISKSIM = "Tencent", "DiskSim"
+_UNIX_EPOCH_TICKS = 116_444_736_000_000_000  # 100 ns since 1601, as Windows counts
 _01 = {"0": _READ, "1": _WRITE}
 _10 = {"0": _WRITE, "1": _READ}
 _ALI = ("device_id", "opcode", "offset", "length", "timestamp")
@@ -202,7 +209,8 @@ LAYOUTS = (
         {"arrival_ns": ("Timestamp", _TICK)},
         ("ResponseTime", _TICK),
         ("Hostname", "DiskNumber"),
-        {**{word: _READ for word in ("Read", "read", "R")}, **{word: _WRITE for word in ("Write", "write", "W")}},
+        {**dict.fromkeys(("Read", "read", "R"), _READ), **dict.fromkeys(("Write", "write", "W"), _WRITE)},
+        origin=_UNIX_EPOCH_TICKS,
     ),
     Layout(
         "SYSTOR 2017",
@@ -488,8 +496,14 @@ def _requests(table: "pyarrow.Table", layout: Layout) -> pd.DataFrame | None:
         if values is None:
             return None
         columns[name] = values.astype(np.uint64)
-    for name, (column, unit) in layout.times.items():
-        values = _scaled(table.column(column), unit, unknown=name != "arrival_ns")
+    for name, (time, unit) in layout.times.items():
+        column = table.column(time)
+        if layout.origin and name == "arrival_ns":
+            import pyarrow.compute as pc
+
+            late = pc.greater_equal(column, layout.origin)
+            column = pc.subtract(column, pc.if_else(late, layout.origin, 0))
+        values = _scaled(column, unit, unknown=name != "arrival_ns")
         if values is None:
             return None
         columns[name] = values
