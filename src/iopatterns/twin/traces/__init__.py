@@ -248,6 +248,7 @@ def read_pieces(path: Path, **options: Unpack[ReadingOptions]) -> Iterator[pd.Da
     given = _Selection.of(options)
     skipped, coverage = given.skipped, given.coverage
     coverage.clear()
+    coverage.represented["requests"] = 0
     source = TraceFile(path, skipped, given.issued, given.adapter, coverage)
     try:
         trace_form = _detect_form(source)
