@@ -32,16 +32,28 @@ PUBLIC = [
     ("Alibaba", ALIBABA, ALIBABA_ROWS),
     ("Alibaba", "device_id,opcode,offset,length,timestamp\r\n" + ALIBABA.replace("\n", "\r\n"), ALIBABA_ROWS),
     ("Alibaba", "\ufeffDevice ID,OpCode,Offset,Length,Timestamp\n" + ALIBABA, ALIBABA_ROWS),
-    ("Alibaba", "timestamp,device_id,opcode,offset,length\n46,0,R,4096,512\n47,0,W,0,512\n", [(0, 4096, 512, 0), (1, 0, 512, 1000)]),
+    (
+        "Alibaba",
+        "timestamp,device_id,opcode,offset,length\n46,0,R,4096,512\n47,0,W,0,512\n",
+        [(0, 4096, 512, 0), (1, 0, 512, 1000)],
+    ),
     ("Alibaba", "dev,op,off,len,ts\n" + ALIBABA, ALIBABA_ROWS),
-    ("Tencent", "1538323199,16,8,1,1063\n1538323200,24,72,0,1063\n", [(WRITE, 8192, 4096, 0), (READ, 12288, 36864, 10**9)]),
+    (
+        "Tencent",
+        "1538323199,16,8,1,1063\n1538323200,24,72,0,1063\n",
+        [(WRITE, 8192, 4096, 0), (READ, 12288, 36864, 10**9)],
+    ),
     ("MSR Cambridge", MSR, [(READ, 383496192, 32768, 0), (WRITE, 310378496, 4096, 1332052600)]),
     (
         "SYSTOR 2017",
         "Timestamp,Response,IOType,LUN,Offset,Size\n1455592255.000099000,0.000341000,R,1,8192,4096\n",
         [(READ, 8192, 4096, 0)],
     ),
-    ("MQSim", "938513000 4 264719034 16 0\n938828000 4 8 16 1\n", [(WRITE, 264719034 * 512, 8192, 0), (READ, 4096, 8192, 315000)]),
+    (
+        "MQSim",
+        "938513000 4 264719034 16 0\n938828000 4 8 16 1\n",
+        [(WRITE, 264719034 * 512, 8192, 0), (READ, 4096, 8192, 315000)],
+    ),
     ("DiskSim", "0.5 0 8 16 1\n2.25   0\t16 8 0\n", [(READ, 4096, 8192, 0), (WRITE, 8192, 4096, 1750000)]),
     (
         "FIU",
@@ -73,7 +85,9 @@ def test_a_public_trace_has_its_requests_in_bytes_and_nanoseconds(
     assert (done.form, coverage.represented, coverage.is_complete) == (form, {"requests": len(rows)}, True)
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, lambda text: pa.compress(text, "zstd", asbytes=True)])
+@pytest.mark.parametrize(
+    "pack", [gzip.compress, bz2.compress, lzma.compress, lambda text: pa.compress(text, "zstd", asbytes=True)]
+)
 def test_a_compressed_trace_is_read(pack: object, tmp_path: Path) -> None:
     if not callable(pack):
         raise TypeError
@@ -88,7 +102,9 @@ def test_a_damaged_compressed_trace_is_refused(tmp_path: Path) -> None:
 
 def test_the_message_about_a_trace_without_header_says_what_it_looks_like(tmp_path: Path) -> None:
     done = command("trace", str(written(tmp_path, ALIBABA)), str(tmp_path / "o.parquet"))
-    assert "this looks like a block trace of Alibaba: device_id, opcode (R read, W write), offset (bytes)" in done.stderr
+    assert (
+        "this looks like a block trace of Alibaba: device_id, opcode (R read, W write), offset (bytes)" in done.stderr
+    )
     assert "twin: coverage: 2 requests; nothing left out" in done.stderr
     stored = pyarrow.parquet.ParquetFile(tmp_path / "o.parquet").metadata.metadata[b"iopatterns.trace.coverage"]
     assert json.loads(stored) == json.loads(done.stdout)["coverage"]
@@ -134,7 +150,8 @@ def test_a_faulty_line_among_many_is_named(tmp_path: Path) -> None:
 # ---- Volumes
 
 DISKS = MSR.replace("hm,1,Write", "hm,0,Write")
-IOLOG = "fio version 3 iolog\n1 /a add\n1 /b add\n2 /a read 0 4096\n3 /b read 0 8192\n4 /a read 4096 512\n5 /b write 0 4096\n"
+IOLOG = "fio version 3 iolog\n1 /a add\n1 /b add\n2 /a read 0 4096\n"
+IOLOG += "3 /b read 0 8192\n4 /a read 4096 512\n5 /b write 0 4096\n"
 
 
 def test_the_files_of_a_log_of_fio_are_placed_one_after_another(tmp_path: Path) -> None:
@@ -191,7 +208,10 @@ def test_a_sample_has_all_requests_of_its_blocks_and_depends_on_the_seed(tmp_pat
     sampled = [row[1] // 4096 for row in rows_of(path, sample=0.1, coverage=coverage)]
     assert 300 < len(set(sampled)) < 700
     assert len(sampled) == int(np.isin(blocks, list(set(sampled))).sum()) == coverage.represented["requests"]
-    assert coverage.represented["requests"] + coverage.left_out["requests outside the sample of 0.1 of the blocks"] == 20_000
+    assert (
+        coverage.represented["requests"] + coverage.left_out["requests outside the sample of 0.1 of the blocks"]
+        == 20_000
+    )
     assert sampled == [row[1] // 4096 for row in rows_of(path, sample=0.1)]
     assert sampled != [row[1] // 4096 for row in rows_of(path, sample=0.1, sample_seed=1)]
 
@@ -225,8 +245,10 @@ def test_biosnoop_with_times_in_the_queue_and_without_header(tmp_path: Path) -> 
 
 
 def test_the_biosnoop_of_bpftrace_is_refused_with_the_reason(tmp_path: Path) -> None:
-    path = written(tmp_path, "TIME(ms)     DISK    COMM             PID    LAT(ms)\n611          sda     bash 4179        10\n")
-    with pytest.raises(twin.TwinError, match="no sectors and sizes, as that of bpftrace's biosnoop.bt"):
+    path = written(
+        tmp_path, "TIME(ms)     DISK    COMM             PID    LAT(ms)\n611          sda     bash 4179        10\n"
+    )
+    with pytest.raises(twin.TwinError, match=r"no sectors and sizes, as that of bpftrace's biosnoop\.bt"):
         rows_of(path)
 
 
@@ -268,7 +290,9 @@ REQUESTS = "operation,offset_bytes,size_bytes,time_ns,dispatched_ns,completed_ns
 )
 
 
-@pytest.mark.parametrize("suffix", ["csv", "blkparse", "iolog", "mqsim", "oracleGeneral", "csv.zst", "oracleGeneral.zst"])
+@pytest.mark.parametrize(
+    "suffix", ["csv", "blkparse", "iolog", "mqsim", "oracleGeneral", "csv.zst", "oracleGeneral.zst"]
+)
 def test_a_written_trace_is_read_again(suffix: str, tmp_path: Path) -> None:
     path, output = written(tmp_path, REQUESTS, "given.csv"), tmp_path / f"out.{suffix}"
     done = traces.convert_trace(path, output)

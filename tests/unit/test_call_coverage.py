@@ -26,7 +26,9 @@ def read(folder: Path, text: str, name: str = "t.strace", only: str = "*") -> tu
 
 def accesses(table: pd.DataFrame) -> list[tuple[str, str, int, int]]:
     moving = table[table["size_bytes"] > 0]
-    return list(zip(moving["call"].astype(str), moving["file"], moving["offset_bytes"], moving["size_bytes"], strict=True))
+    return list(
+        zip(moving["call"].astype(str), moving["file"], moving["offset_bytes"], moving["size_bytes"], strict=True)
+    )
 
 
 # ---- strace
@@ -35,9 +37,11 @@ def accesses(table: pd.DataFrame) -> list[tuple[str, str, int, int]]:
 @pytest.mark.parametrize("pid", ["", "562   ", "12345 ", "[pid   562] "])
 def test_times_since_the_previous_call_are_refused(pid: str, tmp_path: Path) -> None:
     lines = [f'{pid}     0.000000 open("f", O_RDONLY) = 3 <0.1>', f"{pid}     0.000217 read(3, 9) = 9 <0.1>"]
-    with pytest.raises(CallsError, match=r"no time in seconds since the epoch \(-r prints .* Record with `strace -f -ttt"):
+    with pytest.raises(
+        CallsError, match=r"no time in seconds since the epoch \(-r prints .* Record with `strace -f -ttt"
+    ):
         read(tmp_path, "\n".join(lines))
-    squeezed = "7 0.3 open(\"f\", O_RDONLY) = 3\n7 0.2 read(3, 9) = 9\n"
+    squeezed = '7 0.3 open("f", O_RDONLY) = 3\n7 0.2 read(3, 9) = 9\n'
     with pytest.raises(CallsError, match="no time in seconds since the epoch"):
         read(tmp_path, squeezed)
 
@@ -46,8 +50,9 @@ def test_escaped_names_keep_their_folders(tmp_path: Path) -> None:
     def escaped(text: str) -> str:
         return "".join(f"\\x{byte:02x}" for byte in text.encode())
 
-    opened = f'7 1.1 openat(AT_FDCWD<{escaped("/data/run")}>, "{escaped("a.dat")}", O_RDONLY) = 3<{escaped("/data/run/a.dat")}>'
-    table, _ = read(tmp_path, f"{opened}\n7 1.2 read(3<{escaped('/data/run/a.dat')}>, \"\", 9) = 9\n", only="/data/run/*")
+    folder, name, path = escaped("/data/run"), escaped("a.dat"), escaped("/data/run/a.dat")
+    opened = f'7 1.1 openat(AT_FDCWD<{folder}>, "{name}", O_RDONLY) = 3<{path}>'
+    table, _ = read(tmp_path, f'{opened}\n7 1.2 read(3<{escaped("/data/run/a.dat")}>, "", 9) = 9\n', only="/data/run/*")
     assert accesses(table) == [("read", "/data/run/a.dat", 0, 9)]
 
 
@@ -61,7 +66,9 @@ def test_escaped_names_keep_their_folders(tmp_path: Path) -> None:
     ],
 )
 def test_the_forms_of_an_open_are_read(line: str, tmp_path: Path) -> None:
-    table, _ = read(tmp_path, f"{line}\r\n7 1.2 pread64(3</run/a.dat (deleted)>, \"\", 9, 5) = 9\r\n > /lib/libc.so(x) [0]\r\n")
+    table, _ = read(
+        tmp_path, f'{line}\r\n7 1.2 pread64(3</run/a.dat (deleted)>, "", 9, 5) = 9\r\n > /lib/libc.so(x) [0]\r\n'
+    )
     assert accesses(table) == [("pread64", "/run/a.dat", 5, 9)]
 
 
@@ -83,7 +90,7 @@ def test_a_recording_on_standard_error_is_read(tmp_path: Path) -> None:
         (0, 10, 20),
         (0, 30, 30),
     ]
-    with pytest.raises(CallsError, match="line 8: .* Record with -o FILE"):
+    with pytest.raises(CallsError, match=r"line 8: .* Record with -o FILE"):
         read(tmp_path, ON_STDERR + "hello from the program\n")
 
 
@@ -206,5 +213,5 @@ def test_fewer_records_than_counted_are_shown_as_a_share() -> None:
     coverage = calls.Coverage()
     coverage.represented.update(reads=65_536, writes=0)
     coverage.recorded.update(reads=1_000_000, writes=0)
-    assert coverage.text() == "coverage: 65,536 of 1,000,000 reads (6.6 %), 0 of 0 writes; nothing left out".replace(" %", "%")
+    assert coverage.text() == "coverage: 65,536 of 1,000,000 reads (6.6%), 0 of 0 writes; nothing left out"
     assert not coverage.is_complete

@@ -15,7 +15,9 @@ from fio_parser_json.fields import plat_index_to_value
 from fio_parser_json.sources import COMPRESSED, Errors, FolderFilter, Item, Skipped, Sources, gather
 
 _NAME = re.compile(r"_(bw|iops|lat|slat|clat|clat_hist)(?:\.(\d+))?\.log" + COMPRESSED)
-_SAMPLE_FILES = FolderFilter(re.compile(r"_(?:bw|iops|lat|slat|clat)(?:\.\d+)?\.log" + COMPRESSED), "a name such as run_bw.1.log")
+_SAMPLE_FILES = FolderFilter(
+    re.compile(r"_(?:bw|iops|lat|slat|clat)(?:\.\d+)?\.log" + COMPRESSED), "a name such as run_bw.1.log"
+)
 _BIN_FILES = FolderFilter(re.compile(r"_clat_hist(?:\.\d+)?\.log" + COMPRESSED), "a name such as run_clat_hist.1.log")
 _DIRECTIONS: np.ndarray = np.array(["read", "write", "trim"], dtype=object)
 _NUMBER = re.compile(r"\s*(?:-?\d{1,18}|0x[0-9a-f]{1,15})\s*", re.I)
@@ -27,7 +29,13 @@ _LEAST_FIELDS = 4  # of a line
 _MOST_QUOTED = 60
 
 
-def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None, coverage: Coverage | None = None) -> pd.DataFrame:
+def log_samples(
+    sources: Sources,
+    *,
+    errors: Errors = "raise",
+    skipped: list[Skipped] | None = None,
+    coverage: Coverage | None = None,
+) -> pd.DataFrame:
     """Return a table of bandwidth, IOPS and latency logs, one row per line.
 
     Args:
@@ -65,10 +73,18 @@ def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Ski
     """
     columns = {"source": "string", "log": "string", "job": "Int64", "time_ms": "Int64", "value": "Int64"}
     columns |= {"direction": "string", "bs_bytes": "Int64", "offset_bytes": "Int64", "priority": "Int64"}
-    return _joined(gather(sources, _samples, in_folder=_SAMPLE_FILES, errors=errors, skipped=skipped), columns, coverage)
+    return _joined(
+        gather(sources, _samples, in_folder=_SAMPLE_FILES, errors=errors, skipped=skipped), columns, coverage
+    )
 
 
-def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None, coverage: Coverage | None = None) -> pd.DataFrame:
+def log_bins(
+    sources: Sources,
+    *,
+    errors: Errors = "raise",
+    skipped: list[Skipped] | None = None,
+    coverage: Coverage | None = None,
+) -> pd.DataFrame:
     """Return a table of latency histogram logs, one row per non-empty bin.
 
     With ``write_hist_log``, fio writes a line with the histogram of each interval.
@@ -102,9 +118,7 @@ def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skippe
     return _joined(gather(sources, _intervals, in_folder=_BIN_FILES, errors=errors, skipped=skipped), columns, coverage)
 
 
-def _joined(
-    parts: Iterable[pd.DataFrame], columns: dict[str, str], coverage: Coverage | None
-) -> pd.DataFrame:
+def _joined(parts: Iterable[pd.DataFrame], columns: dict[str, str], coverage: Coverage | None) -> pd.DataFrame:
     """Concatenate tables, and convert their columns.
 
     Args:

@@ -36,7 +36,7 @@ def size_bytes(text: str, options: Mapping[str, str]) -> int | None:
     digits, unit, rest = match[1], (match[2] or "").lower(), (match[3] or "").lower()
     number = int(digits, 16) if digits[:2].lower() == "0x" else Fraction(digits)
     decimal = (rest == "ib") != (options.get("kb_base") == "1000")
-    return _bounded(number * (1000 if decimal else 1024) ** _POWERS.get(unit, 0) // 1)
+    return _bounded(int(number * (1000 if decimal else 1024) ** _POWERS.get(unit, 0)))
 
 
 def time_us(text: str, default: str) -> int | None:
@@ -73,7 +73,7 @@ def _microseconds(text: str, _options: Mapping[str, str]) -> int | None:
     return time_us(text, "us")
 
 
-def _bounded(number: float | Fraction) -> int | None:
+def _bounded(number: float) -> int | None:
     return round(number) if abs(number) < _MOST else None
 
 

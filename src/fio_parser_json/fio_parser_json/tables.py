@@ -310,7 +310,13 @@ def _position(document: Document, job: int) -> dict[str, Any]:
     return {"source": document.source, "document": document.index, "job": job}
 
 
-def latency_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None, coverage: Coverage | None = None) -> pd.DataFrame:
+def latency_bins(
+    sources: Sources,
+    *,
+    errors: Errors = "raise",
+    skipped: list[Skipped] | None = None,
+    coverage: Coverage | None = None,
+) -> pd.DataFrame:
     """Return a table of latency histograms, one row per non-empty bin.
 
     fio writes histograms with ``--output-format=json+``.
@@ -377,7 +383,13 @@ def _histograms(top: Fields) -> Iterator[_Histogram]:
                 yield _Histogram(labels, bins, counts)
 
 
-def sync_latencies(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None, coverage: Coverage | None = None) -> pd.DataFrame:
+def sync_latencies(
+    sources: Sources,
+    *,
+    errors: Errors = "raise",
+    skipped: list[Skipped] | None = None,
+    coverage: Coverage | None = None,
+) -> pd.DataFrame:
     """Return a table of sync latencies, one row per job with syncs.
 
     Syncs are the system calls ``fsync``, ``fdatasync`` and ``sync_file_range``.
@@ -420,7 +432,13 @@ def _sync_rows(top: Fields) -> Iterator[_Row]:
             yield _Row(fields, dict(percentiles_of(top, sync, {})))
 
 
-def disk_util(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None, coverage: Coverage | None = None) -> pd.DataFrame:
+def disk_util(
+    sources: Sources,
+    *,
+    errors: Errors = "raise",
+    skipped: list[Skipped] | None = None,
+    coverage: Coverage | None = None,
+) -> pd.DataFrame:
     """Return a table of disk statistics, one row per document and disk.
 
     The kernel collects these statistics during the run.

@@ -48,7 +48,7 @@ class Coverage:
         return not (lacks or +self.left_out or self.remarks)
 
     def text(self) -> str:
-        """Return the coverage as one line, such as ``coverage: 65,536 of 1,000,000 reads (6.6 %), 0 writes``."""
+        """Return the coverage as one line, such as ``coverage: 65,536 of 1,000,000 reads (6.6%), 0 writes``."""
         kinds = dict.fromkeys([*self.represented, *self.recorded])
         shown = ", ".join(map(self._count, kinds)) or "nothing"
         sentences = [f"coverage: {shown}"]

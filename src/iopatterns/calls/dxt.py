@@ -122,9 +122,7 @@ def _write_calls(log: str, output: str) -> None:
         time_ns=time_ns - (time_ns.iloc[0] if len(time_ns) else 0), duration_ns=duration_ns.clip(lower=0)
     ).rename(columns={"offset": "offset_bytes", "length": "size_bytes"})
     table = pa.Table.from_pandas(calls[list(CALL_COLUMNS)], preserve_index=False)
-    pq.write_table(
-        table.replace_schema_metadata({_COVERAGE: coverage.to_json()}), output, row_group_size=PIECE_CALLS
-    )
+    pq.write_table(table.replace_schema_metadata({_COVERAGE: coverage.to_json()}), output, row_group_size=PIECE_CALLS)
 
 
 def _segments(path: str, coverage: Coverage) -> pd.DataFrame:

@@ -144,8 +144,8 @@ class PositionTracker:
             table[event.result] = _Descriptor(opened, "O_CLOEXEC" in event.flags)
             return self._call_on(event, event.file)
         if kind == "wait":
-            file = self._asynchronous.pop((event.process, event.descriptor), None)
-            return None if file is None else self._call_on(event, file)
+            waited = self._asynchronous.pop((event.process, event.descriptor), None)
+            return None if waited is None else self._call_on(event, waited)
         descriptor = self._descriptor(event, table)
         if descriptor is None:
             self.left_out += kind in {"read", "write"}

@@ -47,7 +47,7 @@ _OFFSET_ARGUMENT = {"pread64": 1, "pwrite64": 1, "preadv": 1, "pwritev": 1, "pre
 _OTHER_NAMES = {"ftruncate64": "ftruncate", "openat2": "openat", "pread": "pread64", "pwrite": "pwrite64"}
 # A descriptor with its file, and an offset: NULL, or a pointer to the offset before (and after) the call
 _FD = r"(-?\d{1,10})(?:<([^>]*)>)?(?:\(deleted\))?"
-_AT = r"(?:NULL|\[(-?\d+)(?: => \[?-?\d+\]?)?\])"
+_AT = r"(?:NULL|\[(-?\d+)(?: => -?\d+)?\](?: => \[-?\d+\])?)"
 # Calls that read from one descriptor and write to another, with the groups of source, its offset, target, its offset
 _BETWEEN = re.compile(rf"{_FD}, {_AT}, {_FD}, {_AT}, ")
 _SENDFILE = re.compile(rf"{_FD}, {_FD}, {_AT}, ")

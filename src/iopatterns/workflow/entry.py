@@ -128,7 +128,8 @@ def refuse_options(workflow: Any, report: Path, words: Sequence[str]) -> None:
 
     if asked("--containerize", "--containeri"):
         raise ConfigError(
-            "--containerize: no rule has a Conda environment that a container could have. Leave it out. Nothing was run."
+            "--containerize: no rule has a Conda environment that a container could have. Leave it out. Nothing was"
+            " run."
         )
     if asked("--touch", "--to", "-t") and not workflow.dag_settings.targets and not report.is_file():
         raise ConfigError(

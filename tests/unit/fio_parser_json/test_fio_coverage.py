@@ -42,7 +42,15 @@ def test_a_lone_sum_over_all_servers_is_a_row(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("4096B", 4096), ("4096b", 4096), ("4k", 4096), ("4KiB", 4000), ("1.5k", 1536), ("512B,4096B", 512), ("4kB", 4096)],
+    [
+        ("4096B", 4096),
+        ("4096b", 4096),
+        ("4k", 4096),
+        ("4KiB", 4000),
+        ("1.5k", 1536),
+        ("512B,4096B", 512),
+        ("4kB", 4096),
+    ],
 )
 def test_sizes_with_the_letter_b_are_read(text: str, size: int, tmp_path: Path) -> None:
     document = {"fio version": "fio-3.42", "jobs": [job(**{"job options": {"bs": text}, "read": {"total_ios": 1}})]}
@@ -51,7 +59,7 @@ def test_sizes_with_the_letter_b_are_read(text: str, size: int, tmp_path: Path) 
 
 def test_repeated_options_are_joined_or_named(tmp_path: Path) -> None:
     options = '{"filename": "Nvme0n1", "filename": "Nvme1n1", "bs": "4k", "bs": "8k"}'
-    text = '{"fio version": "fio-3.33", "jobs": [%s]}' % json.dumps(job(**{"job options": "HERE"}))
+    text = json.dumps({"fio version": "fio-3.33", "jobs": [job(**{"job options": "HERE"})]})
     path = result(tmp_path, text.replace('"HERE"', options))
     coverage = Coverage()
     table = jobs(path, coverage=coverage)

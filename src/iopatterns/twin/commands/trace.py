@@ -36,9 +36,9 @@ def command(trace: Path, output: Path, issued: bool, to: str | None, overwrite: 
     from iopatterns.base import reading_progress
     from iopatterns.twin import traces
 
-    options = reading_options(trace, given)
+    options: traces.ReadingOptions = {**reading_options(trace, given), "issued": issued}
     with reading_progress.shown():
-        done = traces.convert_trace(trace, output, to=to, overwrite=overwrite, issued=issued, **options)
+        done = traces.convert_trace(trace, output, to=to, overwrite=overwrite, **options)
     summary = {"form": done.form, "requests": done.requests, "duration_ns": done.duration_ns}
     skipped = options["skipped"]
     skipped_count = {} if skipped is None else {"skipped": skipped.report()}

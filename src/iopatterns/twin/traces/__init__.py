@@ -305,9 +305,7 @@ def _volume_starts(trace_form: TraceForm, source: TraceFile, given: _Selection) 
     """
     if len(given.volumes) == 1:
         return {given.volumes[0]: 0}
-    quiet = dataclasses.replace(
-        source, skipped=None if source.skipped is None else SkippedLines(), coverage=Coverage()
-    )
+    quiet = dataclasses.replace(source, skipped=None if source.skipped is None else SkippedLines(), coverage=Coverage())
     ends: dict[str, int] = {}
     for piece in trace_form.read(quiet):
         if "volume" not in piece:

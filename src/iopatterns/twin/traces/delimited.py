@@ -10,7 +10,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -341,13 +341,13 @@ def _time_ns(word: str, name: str, unit_ns: int, *, may_be_unknown: bool = False
     """
     found = _EXACT_NUMBER.fullmatch(word)
     if found is not None:
-        time_ns = (int(found[1]) * 10**_DECIMALS + int((found[2] or "").ljust(_DECIMALS, "0"))) * unit_ns
+        time_ns: int = (int(found[1]) * 10**_DECIMALS + int((found[2] or "").ljust(_DECIMALS, "0"))) * unit_ns
         time_ns = (time_ns + 10**_DECIMALS // 2) // 10**_DECIMALS
     elif may_be_unknown and not word.strip():
         return UNKNOWN_TIME
     else:
         number = _number(word) * unit_ns
-        time_ns = round(number) if 0 <= number < MAX_NUMBER else MAX_NUMBER
+        time_ns = round(number) if 0 <= number < MAX_NUMBER else int(MAX_NUMBER)
     if time_ns >= MAX_NUMBER:
         raise ValueError(f"{name} is '{printable(word)}', not a time from 0 to 146 years")
     return time_ns
@@ -454,13 +454,13 @@ def _parse_block(block: bytes, layout: Layout) -> pd.DataFrame | None:
     if layout.separator == " ":
         block = re.sub(rb"(?m)^ +| +\r?$", b"", re.sub(rb"[ \t]+", b" ", block))
     words = pa.dictionary(pa.int32(), pa.string())
-    types = {column: words for column in (layout.operation, *layout.volume)}
+    types = dict.fromkeys((layout.operation, *layout.volume), words)
     types |= {column: pa.int64() for column, _ in (layout.offset, layout.size)}
     spans = [*layout.times.values(), *([] if layout.duration is None else [layout.duration])]
     types |= {column: pa.int64() if unit < _MS else pa.decimal128(28, _DECIMALS) for column, unit in spans}
     for shorten in (False, True)[: 1 + layout.has_more]:
         content = _truncated(block, layout) if shorten else block
-        with contextlib.suppress(pa.ArrowInvalid):
+        with contextlib.suppress(pa.ArrowInvalid, _NotPlainError):
             table = pyarrow.csv.read_csv(
                 pa.BufferReader(content),
                 pyarrow.csv.ReadOptions(column_names=layout.columns, use_threads=False, block_size=len(content) + 1),
@@ -479,95 +479,94 @@ def _truncated(block: bytes, layout: Layout) -> bytes:
     return re.sub(b"(?m)^(" + kept + b")" + separator + b"[^\n]*$", rb"\1", block)
 
 
-def _requests(table: "pyarrow.Table", layout: Layout) -> pd.DataFrame | None:
-    """Return the requests in the columns of a file as a table, or None if a value is not valid.
+def _requests(table: "pyarrow.Table", layout: Layout) -> pd.DataFrame:
+    """Return the requests in the columns of a file as a table.
 
     Args:
         table: The columns, by their names in the layout.
         layout: The units of the columns.
+
+    Raises:
+        _NotPlainError: A value is missing or not valid.
     """
+    import pyarrow.compute as pc
+
     words, codes = _encoded(table.column(layout.operation))
     numbers = [layout.number(word) for word in words]
-    if None in numbers or (codes < 0).any():
-        return None
-    columns: dict[str, Any] = {"operation": np.array(numbers, dtype=np.uint8)[codes] if len(codes) else []}
+    _require(None not in numbers)
+    columns: dict[str, np.ndarray] = {"operation": np.array(numbers, dtype=np.uint8)[codes]}
     for name, (column, unit) in {"offset_bytes": layout.offset, "size_bytes": layout.size}.items():
-        values = _scaled(table.column(column), unit)
-        if values is None:
-            return None
-        columns[name] = values.astype(np.uint64)
-    for name, (time, unit) in layout.times.items():
-        column = table.column(time)
+        columns[name] = _scaled(table.column(column), unit).astype(np.uint64)
+    for name, (column, unit) in layout.times.items():
+        times = table.column(column)
         if layout.origin and name == "arrival_ns":
-            import pyarrow.compute as pc
-
-            late = pc.greater_equal(column, layout.origin)
-            column = pc.subtract(column, pc.if_else(late, layout.origin, 0))
-        values = _scaled(column, unit, unknown=name != "arrival_ns")
-        if values is None:
-            return None
-        columns[name] = values
+            times = pc.subtract(times, pc.if_else(pc.greater_equal(times, layout.origin), layout.origin, 0))
+        columns[name] = _scaled(times, unit, unknown=name != "arrival_ns")
     if layout.duration is not None:
-        values = _scaled(table.column(layout.duration[0]), layout.duration[1])
-        if values is None:
-            return None
-        columns["completed_ns"] = columns["arrival_ns"] + values
-    earlier = columns.get("arrival_ns")
+        columns["completed_ns"] = columns["arrival_ns"] + _scaled(table.column(layout.duration[0]), layout.duration[1])
+    earlier = columns.get("arrival_ns", np.empty(0))
     for name in ("dispatched_ns", "completed_ns"):
         if name in columns:
             known = columns[name] != UNKNOWN_TIME
-            if (columns[name][known] < earlier[known]).any():
-                return None
+            _require(not (columns[name][known] < earlier[known]).any())
             earlier = np.where(known, columns[name], earlier)
-    piece = pd.DataFrame({name: columns[name] for name in ("operation", "offset_bytes", "size_bytes")})
-    for name in TIME_COLUMNS:
-        if name in columns:
-            piece[name] = columns[name]
+    order = ["operation", "offset_bytes", "size_bytes", *TIME_COLUMNS]
+    piece = pd.DataFrame({name: columns[name] for name in order if name in columns})
     if not layout.volume:
         return piece
-    names, codes = [""], np.zeros(len(piece), dtype=np.int64)
+    names, places = [""], np.zeros(len(piece), dtype=np.int64)
     for column in layout.volume:
-        words, own = _encoded(table.column(column))
-        if (own < 0).any():
-            return None
-        codes = codes * len(words) + own
+        words, codes = _encoded(table.column(column))
+        places = places * len(words) + codes
         names = [f"{name}_{word.strip()}" if name else word.strip() for name in names for word in words]
-    if len(set(names)) < len(names):
-        return None
-    return piece.assign(volume=pd.Categorical.from_codes(codes, names))
+    _require(len(set(names)) == len(names))
+    return piece.assign(volume=pd.Categorical.from_codes(places, pd.Index(names)))
+
+
+class _NotPlainError(Exception):
+    """The error for a block of lines that must be parsed line by line."""
+
+
+def _require(is_plain: object) -> None:
+    if not is_plain:
+        raise _NotPlainError
 
 
 def _encoded(column: "pyarrow.ChunkedArray") -> tuple[list[str], np.ndarray]:
-    """Return the different words in a column, and the position of each row's word; -1 for an empty row."""
+    """Return the different words in a column, and the position of each row's word.
+
+    Raises:
+        _NotPlainError: A row has no word.
+    """
     array = column.combine_chunks()
-    return array.dictionary.to_pylist(), array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    _require(array.null_count == 0)
+    return array.dictionary.to_pylist(), array.indices.to_numpy(zero_copy_only=False)
 
 
-def _scaled(column: "pyarrow.ChunkedArray", unit: int, *, unknown: bool = False) -> np.ndarray | None:
-    """Return numbers in bytes or nanoseconds, or None if one is missing or not below 2^62.
+def _scaled(column: "pyarrow.ChunkedArray", unit: int, *, unknown: bool = False) -> np.ndarray:
+    """Return numbers in bytes or nanoseconds.
 
     Args:
         column: The numbers: integers, or decimals with nine digits after the point.
         unit: Bytes or nanoseconds per unit of the column.
         unknown: Whether a missing number is valid, and gives `UNKNOWN_TIME`.
+
+    Raises:
+        _NotPlainError: A number is missing, or is not from 0 to 2^62.
     """
     import pyarrow as pa
 
     array = column.combine_chunks()
     missing = array.is_null().to_numpy(zero_copy_only=False)
-    if missing.any() and not unknown:
-        return None
+    _require(unknown or not missing.any())
     if pa.types.is_decimal(array.type):
         low, high = np.frombuffer(array.buffers()[1], dtype=np.int64).reshape(-1, 2)[: len(array)].T
-        if (high != 0).any() or (low < 0).any():
-            return None
+        _require(not ((high != 0) | (low < 0)).any())
         divisor = 10**_DECIMALS // unit
-        values = low if divisor == 1 else (low + divisor // 2) // divisor
+        values: np.ndarray = low if divisor == 1 else (low + divisor // 2) // divisor
     else:
         values = array.fill_null(0).to_numpy(zero_copy_only=False)
-        if ((values < 0) | (values >= MAX_NUMBER // unit)).any():
-            return None
+        _require(not ((values < 0) | (values >= MAX_NUMBER // unit)).any())
         values = values * unit
-    if (values >= MAX_NUMBER).any():
-        return None
+    _require(not (values >= MAX_NUMBER).any())
     return np.where(missing, UNKNOWN_TIME, values)

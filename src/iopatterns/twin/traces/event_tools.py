@@ -123,9 +123,7 @@ def _line_pattern(columns: Sequence[str]) -> re.Pattern[str]:
         columns: The words of the header.
     """
     names = [column.partition("(")[0] for column in columns]
-    parts = [
-        _NUMBER if name in {"TIME", "LAT", "QUE"} else _PATTERNS.get(name, r"(\S+)\s+") for name in names
-    ]
+    parts = [_NUMBER if name in {"TIME", "LAT", "QUE"} else _PATTERNS.get(name, r"(\S+)\s+") for name in names]
     return re.compile(r"\s*" + "".join(parts) + "$")
 
 

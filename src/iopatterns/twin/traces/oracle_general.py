@@ -54,8 +54,8 @@ def read_oracle_general(source: TraceFile) -> Iterator[pd.DataFrame]:
         TwinError: The file ends within a record, and ``source.skipped`` is None.
     """
     source.coverage.remark(
-        "the format has no operations, whole seconds, and no unit of its objects: all requests are taken as reads, arrive"
-        f" at the beginning of their second, and begin at sectors of {OBJECT_BYTES} bytes"
+        "the format has no operations, whole seconds, and no unit of its objects: all requests are taken as reads,"
+        f" arrive at the beginning of their second, and begin at sectors of {OBJECT_BYTES} bytes"
     )
     with compressed.opened(source.path) as file:
         for content in _parts(file):

@@ -185,6 +185,7 @@ def write_requests(
     form: str,
     phases_ns: Mapping[str, int] | None = None,
     recorded_on: RecordedDrive | None = None,
+    *,
     coverage: Coverage | None = None,
 ) -> None:
     """Write the requests of a block trace to a Parquet file, which is overwritten.

@@ -126,7 +126,9 @@ def _write_oracle_general(path: Path, pieces: Iterable[pd.DataFrame], coverage: 
     with path.open("wb") as file:
         for piece in pieces:
             moving = piece[piece["operation"].isin([_READ, _WRITE])]
-            coverage.left_out["flushes and discards, which the written format does not have"] += len(piece) - len(moving)
+            coverage.left_out["flushes and discards, which the written format does not have"] += len(piece) - len(
+                moving
+            )
             records = np.zeros(len(moving), dtype=RECORD)
             records["object"] = moving["offset_bytes"].to_numpy() // np.uint64(OBJECT_BYTES)
             records["size_bytes"] = np.minimum(moving["size_bytes"].to_numpy(), np.uint64(2**32 - 1))
