@@ -17,7 +17,7 @@ from twins import command
 
 from iopatterns import twin
 from iopatterns.twin import traces
-from iopatterns.twin.traces import delimited, writers
+from iopatterns.twin.traces import delimited, oracle_general
 
 READ, WRITE, FLUSH, DISCARD = range(4)
 # Format, text, and the requests: operation, offset, size and arrival time
@@ -64,7 +64,7 @@ PUBLIC = [
 
 
 def rows_of(path: Path, **options: object) -> list[tuple[int, int, int, int]]:
-    table = pd.concat(list(traces.read_pieces(path, **options)))  # type: ignore[arg-type]
+    table: pd.DataFrame = pd.concat(list(traces.read_pieces(path, **options)))  # type: ignore[arg-type]
     return list(table[["operation", "offset_bytes", "size_bytes", "arrival_ns"]].itertuples(index=False, name=None))
 
 
@@ -308,7 +308,7 @@ def test_a_written_trace_is_read_again(suffix: str, tmp_path: Path) -> None:
         issued = pd.concat(list(traces.read_pieces(output, issued=True)))
         assert issued["completed_ns"].tolist() == [3_500_000 - 10 + at * 1_000_000 for at in range(5)]
     if suffix == "oracleGeneral":
-        assert np.fromfile(output, dtype=writers.RECORD)["next"].tolist() == [2, -1, -1]
+        assert np.fromfile(output, dtype=oracle_general.RECORD)["next"].tolist() == [2, -1, -1]
 
 
 def test_an_output_without_a_known_format_is_refused(tmp_path: Path) -> None:

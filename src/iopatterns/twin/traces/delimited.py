@@ -35,6 +35,7 @@ _BYTES = "whole number of bytes from 0 to 2^62"
 _S, _MS, _US, _TICK, _NS = 10**9, 10**6, 10**3, 100, 1  # nanoseconds per unit
 _SECTOR = 512
 _DECIMALS = 9
+_UNEVEN = (b"  ", b"\t", b"\n ", b" \n", b" \r")  # marks of lines with other separators than single spaces
 _EXACT_NUMBER = re.compile(r"\s*(\d{1,18})(?:\.(\d{0,9}))?\s*")
 _READ, _WRITE = OPERATIONS["read"], OPERATIONS["write"]
 
@@ -451,7 +452,7 @@ def _parse_block(block: bytes, layout: Layout) -> pd.DataFrame | None:
     import pyarrow as pa
     import pyarrow.csv
 
-    if layout.separator == " ":
+    if layout.separator == " " and (block.startswith(b" ") or any(mark in block for mark in _UNEVEN)):
         block = re.sub(rb"(?m)^ +| +\r?$", b"", re.sub(rb"[ \t]+", b" ", block))
     words = pa.dictionary(pa.int32(), pa.string())
     types = dict.fromkeys((layout.operation, *layout.volume), words)
