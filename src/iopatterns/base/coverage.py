@@ -60,6 +60,12 @@ class Coverage:
         sentences.append(f"left out: {', '.join(missing)}" if missing else "nothing left out")
         return "; ".join([*sentences, *self.remarks])
 
+    def short_text(self) -> str:
+        """Return the coverage for a table, such as ``9 reads, 0 writes; 34 left out``."""
+        counts = ", ".join(map(self._count, dict.fromkeys([*self.represented, *self.recorded])))
+        missing = sum(self.left_out.values())
+        return f"{counts}; {missing:,} left out" if missing else counts
+
     def _count(self, kind: str) -> str:
         count, recorded = self.represented[kind], self.recorded.get(kind)
         if recorded is None:
