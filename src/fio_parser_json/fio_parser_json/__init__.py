@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from fio_parser_json.coverage import Coverage
+from fio_parser_json.coverage import TableCoverage
 from fio_parser_json.documents import Document, FioParseError, parse_documents, read_documents
 from fio_parser_json.sources import Skipped, all_documents
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from fio_parser_json.tables import disk_util, jobs, latency_bins, sync_latencies
 
 __all__ = [
-    "Coverage",
     "Document",
     "FioParseError",
     "Skipped",
+    "TableCoverage",
     "all_documents",
     "disk_util",
     "jobs",

@@ -7,7 +7,7 @@ import os
 import sys
 
 import fio_parser_json
-from fio_parser_json import Coverage, FioParseError, Skipped
+from fio_parser_json import FioParseError, Skipped, TableCoverage
 
 _TABLES = ("jobs", "latency-bins", "sync-latencies", "disk-util", "log-samples", "log-bins")
 
@@ -41,7 +41,7 @@ def main() -> None:
     options = {"all_directions": True} if given.all_directions else {}
     make_table = getattr(fio_parser_json, given.table.replace("-", "_"))
     sources = [sys.stdin.buffer if source == "-" else source for source in given.sources]
-    coverage = Coverage()
+    coverage = TableCoverage()
     try:
         table = make_table(
             sources, errors="skip" if given.skip else "raise", skipped=skipped, coverage=coverage, **options

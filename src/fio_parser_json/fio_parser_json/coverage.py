@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Coverage:
+class TableCoverage:
     """How much of its sources a table represents.
 
     Give a new object to a table function such as `jobs`, and look at it after the function has returned.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from fio_parser_json.coverage import Coverage
+from fio_parser_json.coverage import TableCoverage
 from fio_parser_json.documents import FioParseError
 from fio_parser_json.fields import plat_index_to_value
 from fio_parser_json.sources import COMPRESSED, Errors, FolderFilter, Item, Skipped, Sources, gather
@@ -34,7 +34,7 @@ def log_samples(
     *,
     errors: Errors = "raise",
     skipped: list[Skipped] | None = None,
-    coverage: Coverage | None = None,
+    coverage: TableCoverage | None = None,
 ) -> pd.DataFrame:
     """Return a table of bandwidth, IOPS and latency logs, one row per line.
 
@@ -83,7 +83,7 @@ def log_bins(
     *,
     errors: Errors = "raise",
     skipped: list[Skipped] | None = None,
-    coverage: Coverage | None = None,
+    coverage: TableCoverage | None = None,
 ) -> pd.DataFrame:
     """Return a table of latency histogram logs, one row per non-empty bin.
 
@@ -118,7 +118,7 @@ def log_bins(
     return _joined(gather(sources, _intervals, in_folder=_BIN_FILES, errors=errors, skipped=skipped), columns, coverage)
 
 
-def _joined(parts: Iterable[pd.DataFrame], columns: dict[str, str], coverage: Coverage | None) -> pd.DataFrame:
+def _joined(parts: Iterable[pd.DataFrame], columns: dict[str, str], coverage: TableCoverage | None) -> pd.DataFrame:
     """Concatenate tables, and convert their columns.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from fio_parser_json.coverage import Coverage
+from fio_parser_json.coverage import TableCoverage
 from fio_parser_json.documents import Document, is_summary
 from fio_parser_json.fields import (
     DIRECTIONS,
@@ -106,7 +106,7 @@ def jobs(
     all_directions: bool = False,
     errors: Errors = "raise",
     skipped: list[Skipped] | None = None,
-    coverage: Coverage | None = None,
+    coverage: TableCoverage | None = None,
 ) -> pd.DataFrame:
     """Return a table of fio results: one row per job and direction.
 
@@ -195,7 +195,7 @@ def jobs(
     return _counted(pd.DataFrame(data), coverage)
 
 
-def _counted(table: pd.DataFrame, coverage: Coverage | None) -> pd.DataFrame:
+def _counted(table: pd.DataFrame, coverage: TableCoverage | None) -> pd.DataFrame:
     """Return a table, after adding the number of its rows to a coverage, which may be None."""
     if coverage is not None:
         coverage.rows += len(table)
@@ -243,7 +243,7 @@ def _percentile_columns(rows: list[_Row], names: Sequence[str]) -> dict[str, pd.
 
 
 def _of_each_document(
-    make: Callable[[Fields], Iterable[_Made]], coverage: Coverage | None
+    make: Callable[[Fields], Iterable[_Made]], coverage: TableCoverage | None
 ) -> Callable[[Item], Iterable[_Made]]:
     """Return a function for `gather` that applies ``make`` to each document.
 
@@ -267,7 +267,7 @@ _USED_FIELDS |= {"job options", "iodepth_level", "iodepth_submit", "iodepth_comp
 _USED_FIELDS |= {"latency_ns", "latency_us", "latency_ms"}
 
 
-def _cover(document: Document, coverage: Coverage) -> None:
+def _cover(document: Document, coverage: TableCoverage) -> None:
     """Count a document, and the parts of it that no table has.
 
     Args:
@@ -291,7 +291,7 @@ def _cover(document: Document, coverage: Coverage) -> None:
         coverage.remark(f"the key {key!r} occurs up to {times} times in an object, {kept}")
 
 
-def _job_rows(top: Fields, *, all_directions: bool, coverage: Coverage | None) -> Iterator[_Row]:
+def _job_rows(top: Fields, *, all_directions: bool, coverage: TableCoverage | None) -> Iterator[_Row]:
     for number, job, name, direction in directions(top.document):
         if all_directions or _issued_io(direction):
             options = options_of(top, job)
@@ -315,7 +315,7 @@ def latency_bins(
     *,
     errors: Errors = "raise",
     skipped: list[Skipped] | None = None,
-    coverage: Coverage | None = None,
+    coverage: TableCoverage | None = None,
 ) -> pd.DataFrame:
     """Return a table of latency histograms, one row per non-empty bin.
 
@@ -388,7 +388,7 @@ def sync_latencies(
     *,
     errors: Errors = "raise",
     skipped: list[Skipped] | None = None,
-    coverage: Coverage | None = None,
+    coverage: TableCoverage | None = None,
 ) -> pd.DataFrame:
     """Return a table of sync latencies, one row per job with syncs.
 
@@ -437,7 +437,7 @@ def disk_util(
     *,
     errors: Errors = "raise",
     skipped: list[Skipped] | None = None,
-    coverage: Coverage | None = None,
+    coverage: TableCoverage | None = None,
 ) -> pd.DataFrame:
     """Return a table of disk statistics, one row per document and disk.
 

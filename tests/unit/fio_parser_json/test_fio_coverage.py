@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fio_parser_json import Coverage, FioParseError, jobs, read_documents
+from fio_parser_json import FioParseError, TableCoverage, jobs, read_documents
 
 DATA = Path(__file__).parent / "data"
 READ = DATA / "fio-3.33-randread.json"
@@ -30,12 +30,12 @@ def job(**fields: Any) -> dict[str, Any]:
 
 def test_a_lone_sum_over_all_servers_is_a_row(tmp_path: Path) -> None:
     alone = {"fio version": "fio-2.6", "client_stats": [job(jobname="All clients")]}
-    coverage = Coverage()
+    coverage = TableCoverage()
     table = jobs(result(tmp_path, json.dumps(alone)), coverage=coverage)
     assert table[["jobname", "total_ios"]].to_numpy().tolist() == [["All clients", 273_369]]
     assert "a document has no jobs, only the sum over all servers" in coverage.text()
     alone["client_stats"] = [job(), job(jobname="All clients")]
-    coverage = Coverage()
+    coverage = TableCoverage()
     assert jobs(result(tmp_path, json.dumps(alone)), coverage=coverage)["jobname"].tolist() == ["a"]
     assert coverage.left_out['sums over all servers ("All clients")'] == 1
 
@@ -61,7 +61,7 @@ def test_repeated_options_are_joined_or_named(tmp_path: Path) -> None:
     options = '{"filename": "Nvme0n1", "filename": "Nvme1n1", "bs": "4k", "bs": "8k"}'
     text = json.dumps({"fio version": "fio-3.33", "jobs": [job(**{"job options": "HERE"})]})
     path = result(tmp_path, text.replace('"HERE"', options))
-    coverage = Coverage()
+    coverage = TableCoverage()
     table = jobs(path, coverage=coverage)
     assert table[["option_filename", "bs_bytes"]].to_numpy().tolist() == [["Nvme0n1:Nvme1n1", 8192]]
     assert "the key 'filename' occurs up to 2 times in an object, joined with colons" in coverage.text()

@@ -195,7 +195,7 @@ def _detect_form(source: TraceFile) -> TraceForm:
         problem = "no such file" if not path.exists() else "not a regular file"
         raise source.error(f"{problem}. {_VALID_FORMS}")
     if source.adapter:
-        return TraceForm(source.adapter.rpartition(":")[2], adapter.read_with_adapter)
+        return TraceForm(source.adapter.rpartition(":")[2], adapter.read_adapted_requests)
     head = compressed.first_bytes(path, _HEAD_BYTES)
     lines = head.decode("utf-8-sig", errors="replace").replace("\r\n", "\n").split("\n")
     line = next((line for line in lines if not line.startswith(blktrace.BLKPARSE_HEADER)), "")

@@ -19,7 +19,7 @@ from iopatterns.twin.traces.form import (
     request_tables,
 )
 
-__all__ = ["BlockAdapter", "BlockRequest", "read_with_adapter"]
+__all__ = ["BlockAdapter", "BlockRequest", "read_adapted_requests"]
 
 
 class BlockRequest(NamedTuple):
@@ -69,7 +69,7 @@ class BlockAdapter:
         raise NotImplementedError
 
 
-def read_with_adapter(source: TraceFile) -> Iterator[pd.DataFrame]:
+def read_adapted_requests(source: TraceFile) -> Iterator[pd.DataFrame]:
     """Yield the requests in a file that an adapter class of the user parses, as tables.
 
     `traces.read_pieces` describes the columns of the tables.

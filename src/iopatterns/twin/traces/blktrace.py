@@ -21,7 +21,7 @@ from iopatterns.base.coverage import Coverage
 from iopatterns.base.input_file import MAX_NUMBER, SkippedLines, printable
 from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN_TIME, TraceFile, TraceRequest, request_tables
 
-SECTOR_BYTES = 512
+KERNEL_SECTOR_BYTES = 512
 _READ, _WRITE, _FLUSH, _DISCARD = (OPERATIONS[name] for name in ("read", "write", "flush", "discard"))
 _EXAMINED_EVENTS = 100_000  # events that determine which requests a trace contains
 _MAX_IN_FLIGHT = 100_000  # bounds the memory if completions were lost
@@ -102,7 +102,7 @@ def _checked_events(source: TraceFile, events: BlockEvents) -> Iterator[BlockEve
             source.fault(place, "more than 146 years after the start")
         elif event.size_bytes and event.offset_bytes >= MAX_NUMBER:
             if event.action in _COUNTED:
-                source.coverage.left_out[_IMPOSSIBLE.format(event.offset_bytes // SECTOR_BYTES)] += 1
+                source.coverage.left_out[_IMPOSSIBLE.format(event.offset_bytes // KERNEL_SECTOR_BYTES)] += 1
         else:
             yield event
 
@@ -262,7 +262,7 @@ def _parse_event(line: str) -> BlockEvent | None:
             return None
     sector, count = map(int, sectors.groups()) if sectors else (0, 0)
     time_ns = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
-    offset, size = sector * SECTOR_BYTES, count * SECTOR_BYTES
+    offset, size = sector * KERNEL_SECTOR_BYTES, count * KERNEL_SECTOR_BYTES
     return BlockEvent(time_ns, device, action, flushes, _READ if operation is None else operation, offset, size)
 
 
@@ -383,7 +383,7 @@ def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
             operation = _DISCARD if category & _DISCARDS else _WRITE if category & _WRITES else _READ
             if not (size or flushes):
                 continue
-            offset = sector * SECTOR_BYTES
+            offset = sector * KERNEL_SECTOR_BYTES
             name = f"{device >> 20},{device & 0xFFFFF}"
             yield place, BlockEvent(time_ns, name, letter, flushes, operation, offset, size)
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pandas as pd
 
 from iopatterns.base.input_file import MAX_NUMBER, printable
-from iopatterns.twin.traces.blktrace import SECTOR_BYTES, BlockEvent, BlockEvents, operation_of, read_events
+from iopatterns.twin.traces.blktrace import KERNEL_SECTOR_BYTES, BlockEvent, BlockEvents, operation_of, read_events
 from iopatterns.twin.traces.form import OPERATIONS, TraceFile, TraceRequest, TraceRequests, request_tables
 
 _FLUSH = OPERATIONS["flush"]
@@ -91,8 +91,8 @@ def _parse_event(line: str) -> BlockEvent | None:
     operation, flushes = operation_of(rwbs)
     if operation is None and not flushes:
         return None
-    size = 0 if operation is None else int(count) * SECTOR_BYTES
-    return BlockEvent(time_ns, device, action, flushes, operation or 0, int(sector) * SECTOR_BYTES, size)
+    size = 0 if operation is None else int(count) * KERNEL_SECTOR_BYTES
+    return BlockEvent(time_ns, device, action, flushes, operation or 0, int(sector) * KERNEL_SECTOR_BYTES, size)
 
 
 # ---- biosnoop of bcc, of libbpf-tools and of bpftrace
@@ -173,11 +173,11 @@ def read_biosnoop(source: TraceFile) -> Iterator[pd.DataFrame]:
         dispatched = completed - latency
         if flushes and not size:
             operation, sector = _FLUSH, 0
-        if operation is None or sector * SECTOR_BYTES >= MAX_NUMBER:
+        if operation is None or sector * KERNEL_SECTOR_BYTES >= MAX_NUMBER:
             where = f"at the impossible sector {sector}" if operation is not None else f"of type {field['T']}"
             source.coverage.left_out[f"requests {where}"] += 1
             return ()
-        return ((operation, sector * SECTOR_BYTES, size, dispatched - queued, dispatched, completed, volume),)
+        return ((operation, sector * KERNEL_SECTOR_BYTES, size, dispatched - queued, dispatched, completed, volume),)
 
     requests = source.parsed(lines if has_header else itertools.chain([first], lines), parse)
     yield from request_tables(_sorted(requests), ("arrival_ns", "dispatched_ns", "completed_ns"))
