@@ -570,15 +570,19 @@ def own_table(study: Study, own: Iterable[Trace]) -> Table:
     """Return the table of rates of the reader's own traces on bare drives.
 
     A bare drive has no file system. The requests of one process of each trace are submitted one after another. There is
-    a row per trace. The columns are the rate of each drive in MB/s, and its ratio to the rate of the hard disk.
+    a row per trace. The columns are the rate of each drive in MB/s, its ratio to the rate of the hard disk, and how
+    much of its recording the trace represents.
 
     Args:
         study: The study, with the experiment ``own``.
-        own: Traces that the reader added.
+        own: Traces that the reader added, which have been read.
     """
     labels = {trace.name: trace.label for trace in own}
+    coverages = {trace.label: trace.coverage.short_text() for trace in own}
     found = study.comparison("own", ["trace"], ["bandwidth"])
-    return _rates_table(found.assign(workload=found["trace"].map(labels)), "own")
+    table = _rates_table(found.assign(workload=found["trace"].map(labels)), "own")
+    data = table.data.assign(coverage=table.data["workload"].map(coverages))
+    return Table(data, (*table.columns, Column(("coverage",), "Of the recording", align_right=False)), "group")
 
 
 def _rates_table(found: pd.DataFrame, group: str) -> Table:

@@ -39,6 +39,21 @@ def msr(count: int) -> Iterable[bytes]:
         yield b"%d,hm,1,Write,%d,4096,800\n" % (128166372003061629 + 10 * number, sector * 512)
 
 
+def alibaba(count: int) -> Iterable[bytes]:
+    for number, sector in offsets(count):
+        yield b"3,W,%d,4096,%d\n" % (sector * 512, 1577808000000046 + number)
+
+
+def spc(count: int) -> Iterable[bytes]:
+    for number, sector in offsets(count):
+        yield b"0,%d,4096,W,%d.%06d\n" % (sector, number // 10**6, number % 10**6)
+
+
+def mqsim(count: int) -> Iterable[bytes]:
+    for number, sector in offsets(count):
+        yield b"%d 0 %d 8 0\n" % (number * 1000, sector)
+
+
 def blkparse(count: int) -> Iterable[bytes]:
     for number, sector in offsets(count):
         for later, action in enumerate((b"Q", b"D", b"C")):
@@ -63,7 +78,10 @@ def blktrace(count: int) -> Iterable[bytes]:
 FORMS: dict[str, Callable[[int], Iterable[bytes]]] = {
     "CSV with a head": csv,
     "I/O log of fio": iolog,
-    "CSV of MSR Cambridge": msr,
+    "MSR Cambridge": msr,
+    "Alibaba": alibaba,
+    "SPC (UMass)": spc,
+    "MQSim": mqsim,
     "text of blkparse": blkparse,
     "binary records of blktrace": blktrace,
 }
@@ -88,10 +106,13 @@ def convert(trace: Path, output: Path) -> tuple[float, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=REQUESTS, help="of the shorter trace  [default: %(default)s]")
-    count = parser.parse_args().requests
+    parser.add_argument("--form", action="append", choices=FORMS, help="form to convert  [default: all]")
+    given_options = parser.parse_args()
+    count = given_options.requests
     with tempfile.TemporaryDirectory() as folder:
         ours: list[Path] = []
-        for name, lines in FORMS.items():
+        for name in given_options.form or FORMS:
+            lines = FORMS[name]
             given, ours = [], []
             for times in (1, LONGER):
                 given.append(Path(folder) / f"{lines.__name__}-{times}")
@@ -108,7 +129,8 @@ def report(name: str, count: int, traces: list[Path], outputs: list[Path]) -> No
     """Convert the shorter and the longer trace of a form; print processor time and peak memory."""
     (_, memory), (seconds, more) = (convert(*each) for each in zip(traces, outputs, strict=True))
     print(
-        f"{name}: {count * LONGER} requests, {traces[1].stat().st_size / MIB:.0f} MiB, {seconds:.1f} processor seconds;"
+        f"{name}: {count * LONGER} requests, {traces[1].stat().st_size / MIB:.0f} MiB, {seconds:.1f} processor seconds,"
+        f" {count * LONGER / seconds / 1e6:.2f} million requests a second;"
         f" at most {more / MIB:.0f} MiB of memory, {more / memory:.2f} times the"
         f" {memory / MIB:.0f} MiB for a quarter of the trace",
         flush=True,

@@ -20,7 +20,7 @@ from fio_parser_json.tables import disk_util, jobs, latency_bins, sync_latencies
 from iopatterns.base import yaml_files, yaml_schema
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.input_file import SkippedLines
-from iopatterns.calls import ReadingNotes, dxt, open_trace
+from iopatterns.calls import dxt, open_trace
 from iopatterns.configuration import iologs
 from iopatterns.measuring import machine
 from iopatterns.measuring.drives import own_folder
@@ -75,9 +75,9 @@ def call_traces(content: bytes) -> None:
     if dxt.is_darshan_log(content[:4096]):
         return  # a library in C reads it, in a process of its own
     path = _file(content, "calls")
-    for notes in (None, ReadingNotes(SkippedLines())):
+    for skipped in (None, SkippedLines()):
         with contextlib.suppress(IoPatternsError):
-            for _ in open_trace([path], notes=notes).pieces():
+            for _ in open_trace([path], skipped=skipped).pieces():
                 pass
 
 

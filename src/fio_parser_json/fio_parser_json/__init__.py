@@ -3,6 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from fio_parser_json.coverage import TableCoverage
 from fio_parser_json.documents import Document, FioParseError, parse_documents, read_documents
 from fio_parser_json.sources import Skipped, all_documents
 
@@ -14,6 +15,7 @@ __all__ = [
     "Document",
     "FioParseError",
     "Skipped",
+    "TableCoverage",
     "all_documents",
     "disk_util",
     "jobs",

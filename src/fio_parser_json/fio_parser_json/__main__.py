@@ -7,13 +7,15 @@ import os
 import sys
 
 import fio_parser_json
-from fio_parser_json import FioParseError, Skipped
+from fio_parser_json import FioParseError, Skipped, TableCoverage
 
 _TABLES = ("jobs", "latency-bins", "sync-latencies", "disk-util", "log-samples", "log-bins")
 
 
 def main() -> None:
     """Print the table that the command line asks for, as CSV on standard output.
+
+    A line on standard error states how much of the sources the table represents.
 
     Ends the process. The exit status is 0 if all sources were read, 1 if a source could not be read (also with
     ``--skip``), and 2 for wrong usage.
@@ -39,8 +41,11 @@ def main() -> None:
     options = {"all_directions": True} if given.all_directions else {}
     make_table = getattr(fio_parser_json, given.table.replace("-", "_"))
     sources = [sys.stdin.buffer if source == "-" else source for source in given.sources]
+    coverage = TableCoverage()
     try:
-        table = make_table(sources, errors="skip" if given.skip else "raise", skipped=skipped, **options)
+        table = make_table(
+            sources, errors="skip" if given.skip else "raise", skipped=skipped, coverage=coverage, **options
+        )
     except FioParseError as error:
         sys.exit(f"fio-parser-json: {error}")
     except OSError as error:
@@ -52,6 +57,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     for each in skipped:
         print(f"fio-parser-json: skipped {each.source}: {each.problem}", file=sys.stderr)
+    print(f"fio-parser-json: {coverage.text()}", file=sys.stderr)
     sys.exit(1 if skipped else 0)
 
 

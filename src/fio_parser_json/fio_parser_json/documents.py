@@ -5,11 +5,16 @@ A document is the JSON object with the results of a run. Its source is the file 
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import os
 import re
+import zlib
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +34,33 @@ _STRING_OR_BRACE = re.compile(rf"{_STRING}|[{{}}]", re.S)
 _ALL_CLIENTS = "All clients"
 _NOT_FIOS = 'this JSON is not output of fio: there is no "fio version", "jobs" or "client_stats"'
 
-# strict=False, because fio does not escape tabs and other control characters in strings
-_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
+# A job file may have several lines with this option, which fio joins. Of all other repeated options the last counts.
+_JOINED_OPTION, _OPTION_SEPARATOR = "filename", ":"
+# Compression of a file, by its first bytes
+_GZIP, _BZIP2, _XZ, _ZSTD = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
+
+
+class _Decoder(json.JSONDecoder):
+    """Decoder of fio's JSON.
+
+    Attributes:
+        repeated: Keys that occurred several times in an object since `start`.
+    """
+
+    def __init__(self) -> None:
+        # strict=False, because fio does not escape tabs and other control characters in strings
+        super().__init__(strict=False, parse_constant=lambda _: None, object_pairs_hook=self._object)
+        self.repeated: dict[str, int] = {}
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            self.repeated |= {key: count for key, count in counts.items() if count > 1}
+            files = [value for key, value in pairs if key == _JOINED_OPTION and isinstance(value, str)]
+            if len(files) > 1:
+                found[_JOINED_OPTION] = _OPTION_SEPARATOR.join(files)
+        return found
 
 
 class _WithoutLines(str):
@@ -91,7 +121,10 @@ class Document:
             ETA lines and ``fio: ...`` messages.
         trailer: The text after the last document of the source; empty for all other documents.
         jobs: The objects in ``jobs`` or, in client mode, in ``client_stats``. With several servers, ``fio --client``
-            adds the sum over all servers as a job named "All clients". This sum is left out.
+            adds the sum over all servers as a job named "All clients". This sum is left out, unless the document has
+            nothing else.
+        repeated: Keys that occur several times in an object, with the number of times. The names of files in the option
+            ``filename`` are joined with colons, as fio writes several files. Of any other key, the last value counts.
     """
 
     source: str
@@ -100,6 +133,7 @@ class Document:
     preamble: str
     trailer: str
     jobs: list[dict[str, Any]]
+    repeated: dict[str, int] = field(default_factory=dict)
 
 
 def read_documents(path: str | os.PathLike[str]) -> list[Document]:
@@ -107,7 +141,8 @@ def read_documents(path: str | os.PathLike[str]) -> list[Document]:
 
     Args:
         path: The file that fio has written, or to which its standard output was redirected. The encoding is UTF-8, or
-            UTF-16 with a byte order mark (Windows PowerShell). Invalid bytes become U+FFFD.
+            UTF-16 with a byte order mark (Windows PowerShell). Invalid bytes become U+FFFD. The file may be compressed
+            with gzip, bzip2 or xz.
 
     Returns:
         The documents in the order of the file, at least one. With ``--status-interval``, fio writes several.
@@ -116,13 +151,44 @@ def read_documents(path: str | os.PathLike[str]) -> list[Document]:
         FioParseError: The text is not complete, valid output of fio, see `parse_documents`. Its ``source`` is the path.
         OSError: The file cannot be read.
     """
-    return parse_documents(as_text(Path(path).read_bytes()), os.fspath(path))
+    return parse_documents(read_text(path), os.fspath(path))
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Return the text of a file, see `read_documents`.
+
+    Raises:
+        FioParseError: The file is compressed, and its data are damaged, or compressed with zstd.
+        OSError: The file cannot be read.
+    """
+    content = Path(path).read_bytes()
+    try:
+        return as_text(_decompressed(content))
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ValueError) as error:
+        raise FioParseError(os.fspath(path), "", f"the compressed data are damaged or incomplete: {error}") from None
+    except NotImplementedError as error:
+        raise FioParseError(os.fspath(path), "", str(error)) from None
+
+
+def _decompressed(content: bytes) -> bytes:
+    if content.startswith(_GZIP):
+        return gzip.decompress(content)
+    if content.startswith(_BZIP2):
+        return bz2.decompress(content)
+    if content.startswith(_XZ):
+        return lzma.decompress(content)
+    if content.startswith(_ZSTD):
+        raise NotImplementedError("the file is compressed with zstd; decompress it with `zstd -d`")
+    return content
 
 
 def as_text(content: bytes) -> str:
     """Decode the output of fio as UTF-8, or as UTF-16 if it has a byte order mark.
 
     Invalid bytes become U+FFFD. A byte order mark is not part of the result.
+
+    Args:
+        content: The output, not compressed.
     """
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     return content.decode(encoding, errors="replace")
@@ -168,10 +234,11 @@ def parse_documents(text: str, source: str) -> list[Document]:
     if not text.strip("\0 \t\r\n"):
         state = "empty" if not text else "blank"
         raise FioParseError(source, "", f"the file is {state}; fio was probably killed before it wrote a result")
-    found: list[tuple[int, int, dict[str, Any]]] = []
+    found: list[tuple[int, int, dict[str, Any], dict[str, int]]] = []
     foreign: int | None = None
     first = len(text) - len(text.lstrip())
     without_lines = _WithoutLines(text)
+    decoder = _Decoder()
     unclosed: set[int] = set()
     position = 0
     while (start := text.find("{", position)) >= 0:
@@ -182,7 +249,10 @@ def parse_documents(text: str, source: str) -> list[Document]:
         # a text that begins with a brace is meant to be JSON, even without a document in it
         is_meant = opens_document or (start == first and _FIO_START.search(text, start) is None)
         try:
-            value, end = _decode_repaired(text, start) if is_meant else _DECODER.raw_decode(without_lines, start)
+            decoder.repeated = {}
+            value, end = (
+                _decode_repaired(decoder, text, start) if is_meant else decoder.raw_decode(without_lines, start)
+            )
         except RecursionError as error:
             raise _decoding_error(text, source, error, len(found)) from None
         except json.JSONDecodeError as error:
@@ -191,7 +261,7 @@ def parse_documents(text: str, source: str) -> list[Document]:
             unclosed.update(_unclosed_braces(text, position, error.pos))
             continue
         if opens_document or "jobs" in value or "client_stats" in value:
-            found.append((start, end, value))
+            found.append((start, end, value, decoder.repeated))
         elif within := _FIO_START.search(text, start, end):
             # a larger JSON object that contains the result of fio
             end = within.start()
@@ -205,10 +275,11 @@ def parse_documents(text: str, source: str) -> list[Document]:
         raise _no_document_error(text, source, foreign)
     documents = []
     before = 0
-    for index, (start, end, data) in enumerate(found):
+    for index, (start, end, data, repeated) in enumerate(found):
         label = f"document {index}: " if len(found) > 1 else ""
         trailer = text[end:] if index == len(found) - 1 else ""
-        documents.append(Document(source, index, data, text[before:start], trailer, _jobs(data, source, label)))
+        jobs = _jobs(data, source, label)
+        documents.append(Document(source, index, data, text[before:start], trailer, jobs, repeated))
         before = end
     return documents
 
@@ -233,12 +304,13 @@ def _unclosed_braces(text: str, start: int, end: int) -> list[int]:
     return braces
 
 
-def _decode_repaired(text: str, start: int) -> tuple[dict[str, Any], int]:
+def _decode_repaired(decoder: _Decoder, text: str, start: int) -> tuple[dict[str, Any], int]:
     """Decode the JSON object of fio that begins at a position in a text.
 
     Bare numbers such as ``nan`` and ``-inf``, which JSON does not allow, are decoded as None.
 
     Args:
+        decoder: The decoder.
         text: The text.
         start: Position of the opening brace.
 
@@ -250,7 +322,7 @@ def _decode_repaired(text: str, start: int) -> tuple[dict[str, Any], int]:
     """
     value: dict[str, Any]
     try:
-        value, end = _DECODER.raw_decode(text, start)
+        value, end = decoder.raw_decode(text, start)
     except json.JSONDecodeError as error:
         if not _NOT_A_NUMBER_HERE.match(text, error.pos):
             raise
@@ -261,7 +333,7 @@ def _decode_repaired(text: str, start: int) -> tuple[dict[str, Any], int]:
             lambda match: match[0] if match[0][0] == '"' else "NaN".ljust(len(match[0])), chunk
         )
         try:
-            value, length = _DECODER.raw_decode(repaired)
+            value, length = decoder.raw_decode(repaired)
         except json.JSONDecodeError as second:
             raise json.JSONDecodeError(second.msg, text, start + second.pos) from None
         end = start + length
@@ -271,7 +343,7 @@ def _decode_repaired(text: str, start: int) -> tuple[dict[str, Any], int]:
 def _jobs(data: dict[str, Any], source: str, label: str) -> list[dict[str, Any]]:
     """Return the jobs of a document, after checking that they are a list of objects.
 
-    The summary "All clients" of client mode is left out.
+    The summary "All clients" of client mode is left out, unless there is nothing else.
 
     Args:
         data: The top-level object of the document.
@@ -292,9 +364,14 @@ def _jobs(data: dict[str, Any], source: str, label: str) -> list[dict[str, Any]]
         if not isinstance(job, dict):
             raise FioParseError(source, f"{label}{key}[{number}]", f"expected an object, found {json_type(job)}")
     if key == "client_stats":
-        # a real job of the same name has options, the summary has none
-        return [job for job in jobs if job.get("jobname") != _ALL_CLIENTS or "job options" in job]
+        return [job for job in jobs if not is_summary(job)] or jobs
     return jobs
+
+
+def is_summary(job: Mapping[str, Any]) -> bool:
+    """Return whether an object in ``client_stats`` is the sum over all servers, not a job."""
+    # a real job of the same name has options, the summary has none
+    return job.get("jobname") == _ALL_CLIENTS and "job options" not in job
 
 
 def _ends_in_opening(text: str, tail: int) -> bool:

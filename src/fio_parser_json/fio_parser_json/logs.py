@@ -9,13 +9,16 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from fio_parser_json.coverage import TableCoverage
 from fio_parser_json.documents import FioParseError
 from fio_parser_json.fields import plat_index_to_value
-from fio_parser_json.sources import Errors, FolderFilter, Item, Skipped, Sources, gather
+from fio_parser_json.sources import COMPRESSED, Errors, FolderFilter, Item, Skipped, Sources, gather
 
-_NAME = re.compile(r"_(bw|iops|lat|slat|clat|clat_hist)(?:\.(\d+))?\.log$")
-_SAMPLE_FILES = FolderFilter(re.compile(r"_(?:bw|iops|lat|slat|clat)(?:\.\d+)?\.log$"), "a name such as run_bw.1.log")
-_BIN_FILES = FolderFilter(re.compile(r"_clat_hist(?:\.\d+)?\.log$"), "a name such as run_clat_hist.1.log")
+_NAME = re.compile(r"_(bw|iops|lat|slat|clat|clat_hist)(?:\.(\d+))?\.log" + COMPRESSED)
+_SAMPLE_FILES = FolderFilter(
+    re.compile(r"_(?:bw|iops|lat|slat|clat)(?:\.\d+)?\.log" + COMPRESSED), "a name such as run_bw.1.log"
+)
+_BIN_FILES = FolderFilter(re.compile(r"_clat_hist(?:\.\d+)?\.log" + COMPRESSED), "a name such as run_clat_hist.1.log")
 _DIRECTIONS: np.ndarray = np.array(["read", "write", "trim"], dtype=object)
 _NUMBER = re.compile(r"\s*(?:-?\d{1,18}|0x[0-9a-f]{1,15})\s*", re.I)
 # fio has 64 bins for each power of two (PLAT_BITS, 6): 19 groups of bins in microseconds before 3.0, 29 groups in
@@ -26,7 +29,13 @@ _LEAST_FIELDS = 4  # of a line
 _MOST_QUOTED = 60
 
 
-def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
+def log_samples(
+    sources: Sources,
+    *,
+    errors: Errors = "raise",
+    skipped: list[Skipped] | None = None,
+    coverage: TableCoverage | None = None,
+) -> pd.DataFrame:
     """Return a table of bandwidth, IOPS and latency logs, one row per line.
 
     Args:
@@ -36,6 +45,7 @@ def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Ski
         errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
         skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
             number of skipped sources.
+        coverage: Receives the number of rows.
 
     Returns:
         A frame with these columns:
@@ -63,10 +73,18 @@ def log_samples(sources: Sources, *, errors: Errors = "raise", skipped: list[Ski
     """
     columns = {"source": "string", "log": "string", "job": "Int64", "time_ms": "Int64", "value": "Int64"}
     columns |= {"direction": "string", "bs_bytes": "Int64", "offset_bytes": "Int64", "priority": "Int64"}
-    return _joined(gather(sources, _samples, in_folder=_SAMPLE_FILES, errors=errors, skipped=skipped), columns)
+    return _joined(
+        gather(sources, _samples, in_folder=_SAMPLE_FILES, errors=errors, skipped=skipped), columns, coverage
+    )
 
 
-def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
+def log_bins(
+    sources: Sources,
+    *,
+    errors: Errors = "raise",
+    skipped: list[Skipped] | None = None,
+    coverage: TableCoverage | None = None,
+) -> pd.DataFrame:
     """Return a table of latency histogram logs, one row per non-empty bin.
 
     With ``write_hist_log``, fio writes a line with the histogram of each interval.
@@ -76,6 +94,7 @@ def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skippe
         errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
         skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
             number of skipped sources.
+        coverage: Receives the number of rows.
 
     Returns:
         A frame with these columns. Bins ascend within a line of the log.
@@ -96,18 +115,22 @@ def log_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skippe
     """
     columns = {"source": "string", "job": "Int64", "time_ms": "Int64", "direction": "string", "bs_bytes": "Int64"}
     columns |= {"bin_ns": "Int64", "count": "Int64"}
-    return _joined(gather(sources, _intervals, in_folder=_BIN_FILES, errors=errors, skipped=skipped), columns)
+    return _joined(gather(sources, _intervals, in_folder=_BIN_FILES, errors=errors, skipped=skipped), columns, coverage)
 
 
-def _joined(parts: Iterable[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
+def _joined(parts: Iterable[pd.DataFrame], columns: dict[str, str], coverage: TableCoverage | None) -> pd.DataFrame:
     """Concatenate tables, and convert their columns.
 
     Args:
         parts: The tables; there may be none.
         columns: The columns of the result in their order, with their types.
+        coverage: Receives the number of rows; may be None.
     """
     nothing = pd.DataFrame(columns=list(columns), dtype=object)
-    return pd.concat([*parts] or [nothing], ignore_index=True)[list(columns)].astype(columns)
+    table = pd.concat([*parts] or [nothing], ignore_index=True)[list(columns)].astype(columns)
+    if coverage is not None:
+        coverage.rows += len(table)
+    return table
 
 
 def _kind(item: Item) -> tuple[str, int | None]:

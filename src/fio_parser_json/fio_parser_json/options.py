@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 
 # The suffixes of sizes (parse.c, __get_mult_bytes). By default (kb_base=1024), k, kb and Ki are 1024, and kib is 1000.
 # With kb_base=1000 it is the other way round.
-_SIZE = re.compile(r"(0x[0-9a-f]+|\d+)(?:([kmgtp])(ib|b|i)?)?", re.I)
+_SIZE = re.compile(r"(0x[0-9a-f]+|\d+(?:\.\d+)?)(?:([kmgtp])(ib|b|i)?|b)?", re.I)
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 # The units of times (parse.c, get_mult_time), in microseconds
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(us|usec|ms|msec|s|m|h|d)?", re.I)
@@ -20,7 +21,7 @@ Reader = Callable[[str, Mapping[str, str]], int | None]
 
 
 def size_bytes(text: str, options: Mapping[str, str]) -> int | None:
-    """Return the size in an option, in bytes: 4096 for ``4k``.
+    """Return the size in an option, in bytes: 4096 for ``4k`` and ``4096B``.
 
     Returns None if the text is not a size, such as ``50%``.
 
@@ -33,9 +34,9 @@ def size_bytes(text: str, options: Mapping[str, str]) -> int | None:
     if not match:
         return None
     digits, unit, rest = match[1], (match[2] or "").lower(), (match[3] or "").lower()
-    number = int(digits, 16) if digits[:2].lower() == "0x" else int(digits)
+    number = int(digits, 16) if digits[:2].lower() == "0x" else Fraction(digits)
     decimal = (rest == "ib") != (options.get("kb_base") == "1000")
-    return _bounded(number * (1000 if decimal else 1024) ** _POWERS.get(unit, 0))
+    return _bounded(int(number * (1000 if decimal else 1024) ** _POWERS.get(unit, 0)))
 
 
 def time_us(text: str, default: str) -> int | None:

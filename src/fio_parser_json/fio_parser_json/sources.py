@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from fio_parser_json.documents import Document, FioParseError, as_text, document_of_mapping, parse_documents
+from fio_parser_json.documents import Document, FioParseError, as_text, document_of_mapping, parse_documents, read_text
 
 Errors = Literal["raise", "skip"]
 _Made = TypeVar("_Made")
@@ -42,7 +42,8 @@ class FolderFilter:
     description: str
 
 
-_JSON = FolderFilter(re.compile(r"\.json$"), "a name that ends in .json")
+COMPRESSED = r"(?:\.(?:gz|bz2|xz|zst))?$"
+_JSON = FolderFilter(re.compile(r"\.json" + COMPRESSED), "a name that ends in .json, or .json.gz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ def all_documents(
         sources: One of the following, or an iterable of them:
 
             - the path of a file with the output of fio;
-            - the path of a folder: all files below it that end in ``.json``, sorted by path;
+            - the path of a folder: all files below it that end in ``.json`` (or ``.json.gz`` and the like), sorted by
+              path;
             - a glob, such as ``runs/**/*.json``: all files that match, sorted by path. If a file of exactly this name
               exists, only this file is read;
             - an open file, in text or binary mode, read from its current position;
@@ -129,7 +131,7 @@ class Item:
         if isinstance(self.source, Readable):
             content = self.source.read()
             return content if isinstance(content, str) else as_text(content)
-        return as_text(Path(self.name).read_bytes())
+        return read_text(self.name)
 
 
 def gather(

@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from fio_parser_json.documents import Document
+from fio_parser_json.coverage import TableCoverage
+from fio_parser_json.documents import Document, is_summary
 from fio_parser_json.fields import (
+    DIRECTIONS,
     LATENCIES,
     Fields,
     bins_of,
@@ -104,12 +106,13 @@ def jobs(
     all_directions: bool = False,
     errors: Errors = "raise",
     skipped: list[Skipped] | None = None,
+    coverage: TableCoverage | None = None,
 ) -> pd.DataFrame:
     """Return a table of fio results: one row per job and direction.
 
     With ``group_reporting``, fio merges the jobs of a group. The group then has one row per direction, and
     ``option_numjobs`` is the number of jobs in the first section of the group. The summary "All clients" of
-    ``fio --client`` is left out, so that sums over rows count each I/O once.
+    ``fio --client`` is left out, so that sums over rows count each I/O once. It is a row if a document has no jobs.
 
     Args:
         sources: Files, folders, globs, open files, decoded results or documents, see `all_documents`.
@@ -118,6 +121,7 @@ def jobs(
         errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
         skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
             number of skipped sources.
+        coverage: Receives how much of the sources the table represents.
 
     Returns:
         A frame with the columns below, of type Int64, float64 or string. A field that this version of fio does not
@@ -176,7 +180,9 @@ def jobs(
         FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.
         OSError: A file cannot be read.
     """
-    rows_of = _of_each_document(functools.partial(_job_rows, all_directions=all_directions))
+    rows_of = _of_each_document(
+        functools.partial(_job_rows, all_directions=all_directions, coverage=coverage), coverage
+    )
     found = list(gather(sources, rows_of, errors=errors, skipped=skipped))
     data = _columns([row.fields for row in found], _JOB_COLUMNS)
     data |= _percentile_columns(found, LATENCIES)
@@ -186,7 +192,14 @@ def jobs(
     for column, (_, names) in NUMBERS.items():
         if any(name in row.options for row in found for name in names):
             data[column] = pd.Series([each[column] for each in in_numbers], dtype=_INTEGER)
-    return pd.DataFrame(data)
+    return _counted(pd.DataFrame(data), coverage)
+
+
+def _counted(table: pd.DataFrame, coverage: TableCoverage | None) -> pd.DataFrame:
+    """Return a table, after adding the number of its rows to a coverage, which may be None."""
+    if coverage is not None:
+        coverage.rows += len(table)
+    return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,21 +242,56 @@ def _percentile_columns(rows: list[_Row], names: Sequence[str]) -> dict[str, pd.
     return columns
 
 
-def _of_each_document(make: Callable[[Fields], Iterable[_Made]]) -> Callable[[Item], Iterable[_Made]]:
+def _of_each_document(
+    make: Callable[[Fields], Iterable[_Made]], coverage: TableCoverage | None
+) -> Callable[[Item], Iterable[_Made]]:
     """Return a function for `gather` that applies ``make`` to each document.
 
     Args:
         make: Returns the rows of a document. Its argument is the top level of the document.
+        coverage: Receives the number of documents, and what is left out of them; may be None.
     """
 
     def of_item(item: Item) -> Iterator[_Made]:
         for document in documents_of(item):
+            if coverage is not None:
+                _cover(document, coverage)
             yield from make(Fields(document, "", document.data))
 
     return of_item
 
 
-def _job_rows(top: Fields, *, all_directions: bool) -> Iterator[_Row]:
+# Fields of a job that the tables of this module have
+_USED_FIELDS = frozenset({"jobname", "groupid", "error", "hostname", "job_runtime", "usr_cpu", "sys_cpu", "ctx"})
+_USED_FIELDS |= {"job options", "iodepth_level", "iodepth_submit", "iodepth_complete", "sync", *DIRECTIONS}
+_USED_FIELDS |= {"latency_ns", "latency_us", "latency_ms"}
+
+
+def _cover(document: Document, coverage: TableCoverage) -> None:
+    """Count a document, and the parts of it that no table has.
+
+    Args:
+        document: The document.
+        coverage: Receives the numbers.
+    """
+    coverage.documents += 1
+    listed = document.data.get("client_stats" if "jobs" not in document.data else "jobs", [])
+    coverage.left_out['sums over all servers ("All clients")'] += len(listed) - len(document.jobs)
+    if any(map(is_summary, document.jobs)) and "jobs" not in document.data:
+        coverage.remark('a document has no jobs, only the sum over all servers ("All clients"), which is a row')
+    if document.index:
+        coverage.remark("several documents of a file are results of one run since its start: use the last")
+    for job in document.jobs:
+        coverage.fields |= job.keys() - _USED_FIELDS
+        coverage.left_out['sums over directions ("mixed")'] += "mixed" in job and not job.keys().isdisjoint(
+            {"read", "write", "trim"}
+        )
+    for key, times in document.repeated.items():
+        kept = "joined with colons" if key == "filename" else "of which the last counts"
+        coverage.remark(f"the key {key!r} occurs up to {times} times in an object, {kept}")
+
+
+def _job_rows(top: Fields, *, all_directions: bool, coverage: TableCoverage | None) -> Iterator[_Row]:
     for number, job, name, direction in directions(top.document):
         if all_directions or _issued_io(direction):
             options = options_of(top, job)
@@ -254,13 +302,21 @@ def _job_rows(top: Fields, *, all_directions: bool) -> Iterator[_Row]:
                 **_direction_fields(top, direction),
             }
             yield _Row(fields, dict(percentiles_of(top, direction, options)), options)
+        elif coverage is not None:
+            coverage.left_out["directions without I/O"] += 1
 
 
 def _position(document: Document, job: int) -> dict[str, Any]:
     return {"source": document.source, "document": document.index, "job": job}
 
 
-def latency_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
+def latency_bins(
+    sources: Sources,
+    *,
+    errors: Errors = "raise",
+    skipped: list[Skipped] | None = None,
+    coverage: TableCoverage | None = None,
+) -> pd.DataFrame:
     """Return a table of latency histograms, one row per non-empty bin.
 
     fio writes histograms with ``--output-format=json+``.
@@ -270,6 +326,7 @@ def latency_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Sk
         errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
         skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
             number of skipped sources.
+        coverage: Receives how much of the sources the table represents.
 
     Returns:
         A frame with the columns below, bins in ascending order. Results without bins (``json``, or fio before 2.2.12)
@@ -287,7 +344,7 @@ def latency_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Sk
         FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.
         OSError: A file cannot be read.
     """
-    found = list(gather(sources, _of_each_document(_histograms), errors=errors, skipped=skipped))
+    found = list(gather(sources, _of_each_document(_histograms, coverage), errors=errors, skipped=skipped))
     types = {name: dtype for name, dtype in _BIN_COLUMNS.items() if name not in {"bin_ns", "count"}}
     histograms = pd.DataFrame([each.labels for each in found], columns=list(types)).astype(types)
     lengths = [len(each.bins) for each in found]
@@ -296,7 +353,7 @@ def latency_bins(sources: Sources, *, errors: Errors = "raise", skipped: list[Sk
     for column, numbers_of in (("bin_ns", attrgetter("bins")), ("count", attrgetter("counts"))):
         numbers = list(itertools.chain.from_iterable(map(numbers_of, found)))
         table[column] = pd.Series(numbers, dtype="int64").astype("Int64")
-    return table
+    return _counted(table, coverage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +383,13 @@ def _histograms(top: Fields) -> Iterator[_Histogram]:
                 yield _Histogram(labels, bins, counts)
 
 
-def sync_latencies(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
+def sync_latencies(
+    sources: Sources,
+    *,
+    errors: Errors = "raise",
+    skipped: list[Skipped] | None = None,
+    coverage: TableCoverage | None = None,
+) -> pd.DataFrame:
     """Return a table of sync latencies, one row per job with syncs.
 
     Syncs are the system calls ``fsync``, ``fdatasync`` and ``sync_file_range``.
@@ -336,6 +399,7 @@ def sync_latencies(sources: Sources, *, errors: Errors = "raise", skipped: list[
         errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
         skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
             number of skipped sources.
+        coverage: Receives how much of the sources the table represents.
 
     Returns:
         A frame with these columns. fio before 3.5 does not write sync latencies.
@@ -350,10 +414,10 @@ def sync_latencies(sources: Sources, *, errors: Errors = "raise", skipped: list[
         FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.
         OSError: A file cannot be read.
     """
-    found = list(gather(sources, _of_each_document(_sync_rows), errors=errors, skipped=skipped))
+    found = list(gather(sources, _of_each_document(_sync_rows, coverage), errors=errors, skipped=skipped))
     # fio files the percentiles of syncs under lat_ns
     columns = _percentile_columns(found, ["sync"] * len(LATENCIES))
-    return pd.DataFrame(_columns([row.fields for row in found], _SYNC_COLUMNS) | columns)
+    return _counted(pd.DataFrame(_columns([row.fields for row in found], _SYNC_COLUMNS) | columns), coverage)
 
 
 def _sync_rows(top: Fields) -> Iterator[_Row]:
@@ -368,7 +432,13 @@ def _sync_rows(top: Fields) -> Iterator[_Row]:
             yield _Row(fields, dict(percentiles_of(top, sync, {})))
 
 
-def disk_util(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipped] | None = None) -> pd.DataFrame:
+def disk_util(
+    sources: Sources,
+    *,
+    errors: Errors = "raise",
+    skipped: list[Skipped] | None = None,
+    coverage: TableCoverage | None = None,
+) -> pd.DataFrame:
     """Return a table of disk statistics, one row per document and disk.
 
     The kernel collects these statistics during the run.
@@ -378,6 +448,7 @@ def disk_util(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipp
         errors: What to do with a source that cannot be read: ``"raise"`` its error, or ``"skip"`` the source.
         skipped: A list to which a `Skipped` is appended for each skipped source. Without a list, a warning gives the
             number of skipped sources.
+        coverage: Receives how much of the sources the table represents.
 
     Returns:
         A frame with these columns:
@@ -395,8 +466,8 @@ def disk_util(sources: Sources, *, errors: Errors = "raise", skipped: list[Skipp
         FioParseError: A source is not complete, valid output of fio, or a field has the wrong type.
         OSError: A file cannot be read.
     """
-    found = list(gather(sources, _of_each_document(_disk_rows), errors=errors, skipped=skipped))
-    return pd.DataFrame(_columns(found, _DISK_COLUMNS))
+    found = list(gather(sources, _of_each_document(_disk_rows, coverage), errors=errors, skipped=skipped))
+    return _counted(pd.DataFrame(_columns(found, _DISK_COLUMNS)), coverage)
 
 
 def _disk_rows(top: Fields) -> Iterator[dict[str, Any]]:

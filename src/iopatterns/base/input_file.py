@@ -1,11 +1,12 @@
 """Reading of user files line by line, which reports or skips faulty lines."""
 
+import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from iopatterns.base import messages, reading_progress
+from iopatterns.base import compressed, messages
 from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.messages import printable as printable  # noqa: PLC0414 - exported
 
@@ -93,20 +94,19 @@ class InputFile:
         return self.ERROR(f"{printable(self.path)}{f', {place}' if place else ''}: {why}")
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the number, from 1, and the text of each line.
+        r"""Yield the number, from 1, and the text of each line.
 
-        The text includes the line break. Bytes that are not UTF-8 become U+FFFD. A line of `MOST_LINE` or more
-        characters is a fault, and is not yielded.
+        The text ends with ``\n``, also if the file has the line breaks of Windows. The last line may have no line
+        break. A compressed file is decompressed. Bytes that are not UTF-8 become U+FFFD, and a byte order mark is left
+        out. A line of `MOST_LINE` or more characters is a fault, and is not yielded.
 
         Raises:
             IoPatternsError: A line is too long, and `skipped` is None.
             OSError: The file cannot be read.
         """
         most = self.MOST_LINE
-        with (
-            self.path.open(encoding="utf-8", errors="replace", newline="\n") as file,
-            reading_progress.watched(file),
-        ):
+        with compressed.opened(self.path) as binary:
+            file = io.TextIOWrapper(binary, encoding="utf-8-sig", errors="replace", newline="\n")
             number = 0
             while line := file.readline(most):
                 number += 1
@@ -115,7 +115,7 @@ class InputFile:
                     while (rest := file.readline(most)) and rest[-1] != "\n":
                         pass
                     continue
-                yield number, line
+                yield number, f"{line[:-2]}\n" if line.endswith("\r\n") else line
 
     def parsed(self, lines: Iterable[tuple[int, str]], parse: Callable[[str], Iterable[_Item]]) -> Iterator[_Item]:
         """Yield the items that the function ``parse`` returns for each line.

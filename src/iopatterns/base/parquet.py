@@ -1,7 +1,7 @@
 """Reading and writing of Parquet files in parts, so that little memory is needed."""
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,7 +45,11 @@ def read_batches(
 
 
 def write_tables(
-    path: Path, tables: "Iterable[pyarrow.Table]", about: Mapping[str, str], dictionary: Collection[str]
+    path: Path,
+    tables: "Iterable[pyarrow.Table]",
+    about: Mapping[str, str],
+    dictionary: Collection[str],
+    about_at_end: Callable[[], Mapping[str, str]] = dict,
 ) -> None:
     """Write tables to one Parquet file, one after another.
 
@@ -58,6 +62,7 @@ def write_tables(
         about: The metadata of the file, as keys and values.
         dictionary: The names of the columns to encode as a dictionary of distinct values: all columns that are not
             integers, and integer columns with few distinct values. All other columns are delta-encoded.
+        about_at_end: Returns more metadata, after the last table.
     """
     import pyarrow.parquet
 
@@ -70,3 +75,5 @@ def write_tables(
     ) as writer:
         for table in itertools.chain([first], tables):
             writer.write_table(table)
+        if more := dict(about_at_end()):
+            writer.add_key_value_metadata(more)

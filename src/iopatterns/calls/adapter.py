@@ -4,11 +4,10 @@ The traces of Sandia National Laboratories have such a format. docs/application-
 """
 
 import heapq
-import importlib.util
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from iopatterns.base.input_file import printable
+from iopatterns.base.user_class import load_class
 from iopatterns.calls.form import CallsError, CallTraceFile
 from iopatterns.calls.positions import Event
 
@@ -56,25 +55,7 @@ def load_adapter(name: str) -> type[Adapter]:
     Raises:
         CallsError: The file cannot be imported, or does not contain a class of this name that derives from `Adapter`.
     """
-    path, colon, class_name = name.rpartition(":")
-    if not (colon and path.endswith(".py") and class_name):
-        raise CallsError(f"'{printable(name)}' is not an adapter. Give it as FILE.py:CLASS.")
-    if not Path(path).is_file():
-        raise CallsError(f"{printable(path)}: no such file. Give the adapter as FILE.py:CLASS.")
-    spec = importlib.util.spec_from_file_location("iopatterns_adapter", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # the user's module may raise anything
-        raise CallsError(
-            f"{printable(path)}: cannot be imported: {type(error).__name__}: {printable(error)}"
-        ) from error
-    found = getattr(module, class_name, None)
-    if not (isinstance(found, type) and issubclass(found, Adapter)):
-        raise CallsError(f"{printable(path)}: no class '{printable(class_name)}' that derives from Adapter")
-    return found
+    return load_class(name, Adapter, CallsError)
 
 
 def read_with_adapter(sources: Sequence[CallTraceFile], adapter: type[Adapter]) -> Iterator[Event]:

@@ -4,7 +4,7 @@ A trace lists the system calls with which the processes of a program accessed fi
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from iopatterns.base import input_file
+from iopatterns.base.coverage import Coverage
 from iopatterns.base.errors import IoPatternsError
 
 _CALLS_BY_KIND = {
@@ -99,12 +100,14 @@ class Trace:
         form: Name of the original format, such as ``strace``.
         read: Function that reads the trace from its start, and returns an iterator over its tables. `pieces` describes
             the tables.
+        coverage: How much of its source the trace represents; complete after a reading to the end.
     """
 
     name: str
     origin: TraceOrigin
     form: str
     read: Callable[[], Iterator[pd.DataFrame]]
+    coverage: Coverage = field(default_factory=Coverage)
 
     @property
     def label(self) -> str:

@@ -1,6 +1,7 @@
 """Read and write traces of system calls as Parquet files, table by table."""
 
 import itertools
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 
+from iopatterns.base.coverage import Coverage
 from iopatterns.base.input_file import printable
 from iopatterns.base.numeric_columns import checked_numbers
 from iopatterns.base.parquet import open_parquet, read_batches, write_tables
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 _VERSION = "1"
 _METADATA = "iopatterns.calls"
+_COVERAGE = f"{_METADATA}.coverage"
 _ORIGINS = ("recorded", "stand-in")
 _MAY_BE_UNKNOWN = frozenset({"offset_bytes", "duration_ns"})
 
@@ -58,7 +61,7 @@ def read_trace_origin(source: CallTraceFile) -> tuple[str, TraceOrigin]:
     return name or source.path.stem, cast("TraceOrigin", origin)
 
 
-def read_calls(source: CallTraceFile) -> Iterator[pd.DataFrame]:
+def read_calls(source: CallTraceFile, coverage: Coverage) -> Iterator[pd.DataFrame]:
     """Yield the system calls in a Parquet file as tables.
 
     The tables have the columns of `Trace.pieces`. A row is faulty if it has a value that is not valid for its column.
@@ -66,6 +69,7 @@ def read_calls(source: CallTraceFile) -> Iterator[pd.DataFrame]:
 
     Args:
         source: A file that `write_calls` has written, or another file with these columns.
+        coverage: Receives what the file's metadata contain about the coverage of its source.
 
     Raises:
         CallsError: A column is missing, or a row is faulty and faulty rows are not skipped (``skipped`` of the file is
@@ -78,6 +82,8 @@ def read_calls(source: CallTraceFile) -> Iterator[pd.DataFrame]:
             raise source.error(
                 f"no column '{missing[0]}'. Required: {', '.join(CALL_COLUMNS)}. The file has: {printable(names)}."
             )
+        stored = (file.metadata.metadata or {}).get(_COVERAGE.encode(), b"{}")
+        coverage.update(json.loads(stored))
         row = 0
         for batch in read_batches(file, source.path, CALL_COLUMNS, PIECE_CALLS):
             piece, faults = _convert_batch(batch)
@@ -124,13 +130,14 @@ def write_calls(path: Path, trace: Trace, pieces: Iterable[pd.DataFrame]) -> Non
 
     Args:
         path: The file.
-        trace: The trace. Its name, origin and original format are recorded in the metadata of the file.
+        trace: The trace. Its name, origin, original format and coverage are recorded in the metadata of the file.
         pieces: The calls: consecutive parts of the trace, as tables with the columns of `Trace.pieces`.
     """
     entries = {"": _VERSION, ".name": trace.name, ".origin": trace.origin, ".source": trace.form}
     # the empty table gives a trace without calls its columns
     tables = map(_table, itertools.chain([empty_calls()], pieces))
-    write_tables(path, tables, {f"{_METADATA}{key}": value for key, value in entries.items()}, ("call", "file"))
+    metadata = {f"{_METADATA}{key}": value for key, value in entries.items()}
+    write_tables(path, tables, metadata, ("call", "file"), lambda: {_COVERAGE: trace.coverage.to_json()})
 
 
 def _table(piece: pd.DataFrame) -> "pyarrow.Table":

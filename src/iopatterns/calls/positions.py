@@ -5,6 +5,7 @@ which have one. Everything else follows from earlier calls, as in the kernel: a 
 description. All descriptors that dup and fork have made from one descriptor share its open file description.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,7 +27,7 @@ class Event(NamedTuple):
         process: Number of the process.
         time_ns: Time at which the call began, in nanoseconds from any starting point that all events share.
         call: Name of the call: a key of `CALL_KINDS`, such as ``pread64``, or `FORK`, `EXECUTE`, `EXIT` or
-            `CLOSE_RANGE`.
+            `CLOSE_RANGE`. Any other name is a call that may access files, but whose accesses are not in the trace.
         descriptor: Descriptor on which the call acts. For close_range: the first closed descriptor. For iowait: the
             number that iread or iwrite returned.
         file: For an open: path of the opened file. For other calls: path of the descriptor's file if the line of the
@@ -85,10 +86,15 @@ class PositionTracker:
     Attributes:
         left_out: Number of reads and writes that `follow` has left out because their file or offset is unknown. For
             example, their descriptor was opened before the trace began, or belongs to a pipe or socket.
+        on_no_files: Number of reads and writes below /dev, /proc and /sys, which `follow` has left out.
+        unfollowed: Number of other calls that access files, but whose accesses are not in the trace, by name of the
+            call and file. The file is empty if it is unknown.
     """
 
     def __init__(self) -> None:
         self.left_out = 0
+        self.on_no_files = 0
+        self.unfollowed: Counter[tuple[str, str]] = Counter()
         self._start_ns: int | None = None
         self._tables: dict[int, dict[int, _Descriptor]] = {}
         self._sizes: dict[str, int] = {}
@@ -110,7 +116,9 @@ class PositionTracker:
             if self._start_ns is None:
                 self._start_ns = event.time_ns
             call = self._call(event)
-            if call is not None and not call.file.startswith(_NO_FILES):
+            if call is not None and call.file.startswith(_NO_FILES):
+                self.on_no_files += CALL_KINDS[call.call] in {"read", "write"}
+            elif call is not None:
                 yield call
 
     def _call(self, event: Event) -> Call | None:
@@ -120,8 +128,14 @@ class PositionTracker:
         """
         kind = CALL_KINDS.get(event.call)
         table = self._tables.setdefault(event.process, {})
-        if kind is None:
+        if kind is None and event.call in {FORK, EXECUTE, EXIT, CLOSE_RANGE}:
             self._change_table(event, table)
+            return None
+        if kind is None:
+            known = table.get(event.descriptor)
+            file = event.file or ("" if known is None else known.opened.file)
+            if not file.startswith(_NO_FILES):
+                self.unfollowed[event.call, file] += 1
             return None
         if kind == "open":
             if "O_TRUNC" in event.flags or event.call == "creat":
@@ -130,8 +144,8 @@ class PositionTracker:
             table[event.result] = _Descriptor(opened, "O_CLOEXEC" in event.flags)
             return self._call_on(event, event.file)
         if kind == "wait":
-            file = self._asynchronous.pop((event.process, event.descriptor), None)
-            return None if file is None else self._call_on(event, file)
+            waited = self._asynchronous.pop((event.process, event.descriptor), None)
+            return None if waited is None else self._call_on(event, waited)
         descriptor = self._descriptor(event, table)
         if descriptor is None:
             self.left_out += kind in {"read", "write"}
@@ -219,8 +233,6 @@ class PositionTracker:
 
     def _change_table(self, event: Event, table: dict[int, _Descriptor]) -> None:
         """Apply a fork, execve, exit or close_range to the descriptors of processes.
-
-        All other events change nothing.
 
         Args:
             event: The event.

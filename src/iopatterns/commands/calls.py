@@ -45,20 +45,19 @@ def _reading_options(function: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _opened_trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["Trace"]:
-    """Yield the trace in some files. Without an error, report skipped data on exit.
+    """Yield the trace in some files. Without an error, report on exit how much of the source it represents.
 
-    Skipped data are faulty lines (with ``--skip-bad``), and calls on files whose opening is not in the trace.
+    With ``--skip-bad``, faulty lines are reported, too.
 
     Args:
         paths: The files of the trace.
         given: The values of the options that `_reading_options` adds.
     """
     from iopatterns import calls
-    from iopatterns.base import messages, reading_progress
+    from iopatterns.base import reading_progress
 
     skipped = calls.SkippedLines() if given["skip_bad"] else None
-    notes = calls.ReadingNotes(skipped)
-    trace = calls.open_trace(paths, notes=notes, **{name: given[name] for name in ("name", "only", "adapter")})
+    trace = calls.open_trace(paths, skipped=skipped, **{name: given[name] for name in ("name", "only", "adapter")})
 
     def read() -> Iterator["pd.DataFrame"]:
         with reading_progress.shown():
@@ -67,8 +66,7 @@ def _opened_trace(paths: Sequence[Path], given: Mapping[str, Any]) -> Iterator["
     yield replace(trace, read=read)
     if skipped is not None:
         skipped.report()
-    if notes.left_out:
-        messages.say(f"Skipped {notes.left_out} reads and writes without an open file, for example on pipes.")
+    click.echo(trace.coverage.text())
 
 
 @click.group()

@@ -175,7 +175,7 @@ def replay_to_files(
     counters_file: Path | None = None,
     interval_ns: int,
     interval_bytes: int,
-    skipped: traces.SkippedLines | None = None,
+    reading: traces.ReadingOptions | None = None,
     overwrite: bool = False,
 ) -> "ReplaySession":
     """Replay a block trace of any length on a new simulated drive.
@@ -195,8 +195,8 @@ def replay_to_files(
             .parquet or .csv; None to write no file.
         interval_ns: Simulated time between two records of the counters, in nanoseconds.
         interval_bytes: Written bytes between two records of the counters; 0 to record by time only.
-        skipped: Receives the number of faulty lines, which are skipped. None to raise an error at the first faulty
-            line.
+        reading: Which requests of the trace are replayed, and what happens to its faulty lines. None to replay all, and
+            to raise an error at the first faulty line.
         overwrite: Whether ``output`` and ``counters_file`` may replace existing files.
 
     Returns:
@@ -208,6 +208,7 @@ def replay_to_files(
     """
     import pyarrow as pa
 
+    reading = reading or {}
     outputs = {}
     for path in filter(None, (output, counters_file)):
         counters.check_table_path(path)
@@ -219,7 +220,7 @@ def replay_to_files(
         depth=depth,
         threads=threads,
         arrival_times=arrival_times,
-        recorded_on=traces.recorded_drive(trace),
+        recorded_on=traces.recorded_drive(trace, reading.get("adapter", "")),
         trace=str(trace),
     )
     schema = pa.schema([("request", pa.uint64()), ("issue_ns", pa.int64()), ("latency_ns", pa.int64())])
@@ -229,7 +230,7 @@ def replay_to_files(
             writer = stack.enter_context(counters.table_writer(stack.enter_context(outputs[output]), schema))
         if counters_file is not None:
             stack.enter_context(session.recording(outputs[counters_file], interval_ns, interval_bytes))
-        for done in session.run(traces.read_pieces(trace, skipped=skipped)):
+        for done in session.run(traces.read_pieces(trace, **reading)):
             if writer is not None:
                 writer.write_table(pa.Table.from_pandas(done, schema=schema, preserve_index=False))
     return session

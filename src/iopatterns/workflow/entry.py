@@ -2,7 +2,8 @@
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,8 @@ def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> tuple[planned_
         again.
 
     Raises:
-        ConfigError: Snakemake cannot run in the folder, a file of the user hides a module of Python, or the
-            configuration is invalid.
+        ConfigError: Snakemake cannot run in the folder or has an option without a meaning here, a file of the user
+            hides a module of Python, or the configuration is invalid.
         CaptureError: Traces are to be recorded, but the Linux kernel for recording has not been built.
         ProvenanceError: The trigger file cannot be written.
     """
@@ -72,6 +73,8 @@ def load_workflow(workflow: Any, overrides: Mapping[str, Any]) -> tuple[planned_
         )
     cache = ChecksumCache(root / provenance.CACHE_FILE) if workflow.is_main_process else None
     cells = planned_cells.load_cells(root, overrides, cache)
+    if workflow.is_main_process:
+        refuse_options(workflow, root / cells.config.results / "report.pdf", sys.argv[1:])
     drive_resources.check_independence(cells.config)
     changed = provenance.changed_results(root, cells.config.results, cache)
     provenance.write_trigger(root, is_newest=bool(changed or cells.outdated))
@@ -107,6 +110,38 @@ def check_folder(root: Path) -> None:
                 f"{messages.printable(path)}: Snakemake cannot run in a folder with {name} in its path. Move or rename"
                 " the folder."
             )
+
+
+def refuse_options(workflow: Any, report: Path, words: Sequence[str]) -> None:
+    """Raise ConfigError if Snakemake has an option that cannot have its effect in this workflow.
+
+    Args:
+        workflow: Snakemake's object of the running workflow.
+        report: The report, which is the last file of a complete run.
+        words: The words of the command line, without the name of the program.
+    """
+
+    def asked(option: str, least: str, short: str = "") -> bool:
+        # Snakemake accepts shortened options
+        names = [word.partition("=")[0] for word in words]
+        return any(option.startswith(name) and name.startswith(least) for name in names) or short in words
+
+    if asked("--containerize", "--containeri"):
+        raise ConfigError(
+            "--containerize: no rule has a Conda environment that a container could have. Leave it out. Nothing was"
+            " run."
+        )
+    if asked("--touch", "--to", "-t") and not workflow.dag_settings.targets and not report.is_file():
+        raise ConfigError(
+            f"--touch: there is no report {messages.printable(report)} whose time it could set. Make the report first:"
+            " snakemake --cores 1. Nothing was run."
+        )
+    if methods := workflow.deployment_settings.deployment_method:
+        names = ", ".join(sorted(each.name.lower().replace("_", "-") for each in methods))
+        raise ConfigError(
+            f"--software-deployment-method {names}: all rules run in the Python environment that `./reproduce.sh` has"
+            " installed from envs/requirements.txt, and none has another. Leave it out. Nothing was run."
+        )
 
 
 def require_sources(root: Path, inputs: Iterable[object]) -> None:

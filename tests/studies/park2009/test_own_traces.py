@@ -186,6 +186,7 @@ def test_own_traces_are_listed_below_the_stand_ins(tmp_path: Path) -> None:
     figure = applications.access_maps([own, own])
     titles = [axes.get_title(loc) for axes in figure.axes for loc in ("left", "center") if axes.get_title(loc)]
     assert titles == ["Reads: mine", "Writes: mine"] * 2
+    assert own.coverage.short_text().startswith(f"{int(table['reads'].iloc[-1]):,} reads, ")
 
 
 # ---- Live recordings

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from iopatterns.base import units
 from iopatterns.base.command_line import CompletedName
 from iopatterns.twin import state
+
+if TYPE_CHECKING:
+    from iopatterns.twin import traces
 
 
 class ModelNameType(CompletedName):
@@ -101,7 +104,63 @@ INTERVAL_OPTION = click.option(
 INTERVAL_BYTES_OPTION = click.option(
     "--interval-bytes", type=SIZE_TYPE, default=0, help="Written bytes between two snapshots."
 )
-SKIP_BAD_OPTION = click.option("--skip-bad", is_flag=True, help="Skip and count faulty lines of the trace.")
+_TRACE_OPTIONS = (
+    click.option(
+        "--volume",
+        "volumes",
+        multiple=True,
+        metavar="NAME",
+        help="Disk or file of the trace to read; may be given several times.  [default: all, one after another]",
+    ),
+    click.option(
+        "--sample",
+        type=click.FloatRange(0, 1, min_open=True),
+        default=1,
+        metavar="SHARE",
+        help="Share of the blocks of 4 KiB whose requests are read, such as 0.01.",
+    ),
+    click.option("--sample-seed", type=click.IntRange(0, 2**62), default=0, help="Seed of the choice of blocks."),
+    click.option("--adapter", default="", metavar="FILE.py:CLASS", help="Class that reads another format."),
+    click.option("--skip-bad", is_flag=True, help="Skip and count faulty lines of the trace."),
+)
+
+
+def trace_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for reading a block trace to the function of a click command.
+
+    `reading_options` returns their values.
+    """
+    for option in reversed(_TRACE_OPTIONS):
+        function = option(function)
+    return function
+
+
+def reading_options(path: Path, given: dict[str, Any]) -> "traces.ReadingOptions":
+    """Return how to read a block trace, from the values of the options that `trace_options` adds.
+
+    A message on standard error says what the format of a file without a header is taken to be.
+
+    Args:
+        path: The trace file.
+        given: The values by name, which are removed from this dictionary.
+
+    Raises:
+        TwinError: The file is missing, or is not a trace.
+    """
+    from iopatterns.twin import traces
+
+    skipped = traces.SkippedLines() if given.pop("skip_bad") else None
+    chosen = traces.ReadingOptions(
+        skipped=skipped,
+        volumes=given.pop("volumes"),
+        sample=given.pop("sample"),
+        sample_seed=given.pop("sample_seed"),
+        adapter=given.pop("adapter"),
+        coverage=traces.Coverage(),
+    )
+    if not chosen["adapter"] and (guess := traces.describe_guess(path)):
+        click.echo(f"twin: {guess}. Give --adapter FILE.py:CLASS if it is something else.", err=True)
+    return chosen
 
 
 def state_folder_of(model: str, folder: Path | None) -> Path:

@@ -13,7 +13,8 @@ from iopatterns.twin.commands.arguments import (
     INTERVAL_OPTION,
     MODEL_ARGUMENT,
     SET_OPTION,
-    SKIP_BAD_OPTION,
+    reading_options,
+    trace_options,
 )
 
 
@@ -31,12 +32,11 @@ from iopatterns.twin.commands.arguments import (
 @INTERVAL_OPTION
 @INTERVAL_BYTES_OPTION
 @SET_OPTION
-@SKIP_BAD_OPTION
+@trace_options
 def command(
     model: str,
     trace: Path,
     settings: tuple[str, ...],
-    skip_bad: bool,
     **options: Any,
 ) -> None:
     """Replay the block trace TRACE on MODEL without fio.
@@ -50,18 +50,22 @@ def command(
     requests outstanding.
 
     The command prints a summary and the counters of the drive as JSON. The summary has what the replay keeps
-    (dependencies, arrival times or depth), the number of requests, the duration, the rate and the latencies.
+    (dependencies, arrival times or depth), the number of requests, the duration, the rate and the latencies. A line on
+    standard error has the coverage of the trace, if the replay does not represent it completely.
     """
     from iopatterns.base import reading_progress
-    from iopatterns.twin import models, traces
+    from iopatterns.twin import models
     from iopatterns.twin.trace_replay import replay_to_files
 
-    skipped = traces.SkippedLines() if skip_bad else None
+    reading = reading_options(trace, options)
     drive = models.load_model(model).overridden(settings)
     with reading_progress.shown():
-        session = replay_to_files(drive, trace, skipped=skipped, **options)
+        session = replay_to_files(drive, trace, reading=reading, **options)
+    skipped = reading["skipped"]
     skipped_count = {} if skipped is None else {"skipped": skipped.report()}
     result = {"summary": session.summary(), **skipped_count, "counters": session.counters()}
     click.echo(json.dumps(result, indent=2))
+    if not reading["coverage"].is_complete:
+        click.echo(f"twin: {reading['coverage'].text()}", err=True)
     if warning := session.warning():
         click.echo(f"twin: warning: {warning}", err=True)

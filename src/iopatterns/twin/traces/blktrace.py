@@ -12,18 +12,22 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import pandas as pd
 
-from iopatterns.base import reading_progress
+from iopatterns.base import compressed
+from iopatterns.base.coverage import Coverage
 from iopatterns.base.input_file import MAX_NUMBER, SkippedLines, printable
 from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN_TIME, TraceFile, TraceRequest, request_tables
 
-_SECTOR_BYTES = 512
+KERNEL_SECTOR_BYTES = 512
 _READ, _WRITE, _FLUSH, _DISCARD = (OPERATIONS[name] for name in ("read", "write", "flush", "discard"))
 _EXAMINED_EVENTS = 100_000  # events that determine which requests a trace contains
 _MAX_IN_FLIGHT = 100_000  # bounds the memory if completions were lost
+_COUNTED = frozenset({"Q", "D"})  # of the events of a request, those that are counted if it is left out
+_IMPOSSIBLE = "events at the impossible sector {}"
+_PACKETS_LEFT_OUT = "events of packet commands, such as INQUIRY"
 
 
 class BlockEvent(NamedTuple):
@@ -55,8 +59,11 @@ BlockEvents = Iterable[tuple[str, BlockEvent]]  # each with its place in the fil
 
 # ---- From events to requests
 
+_Issued = list[Any]  # as `TraceRequest`, and changed at its completion
+_InFlight = dict[tuple[str, int, int], deque[_Issued]]  # by device, operation and offset
 
-def _request_tables(source: TraceFile, events: Callable[[TraceFile], BlockEvents]) -> Iterator[pd.DataFrame]:
+
+def read_events(source: TraceFile, events: Callable[[TraceFile], BlockEvents]) -> Iterator[pd.DataFrame]:
     """Yield the requests of a trace as tables, see `traces.read_pieces`.
 
     These are the requests issued to the drive if ``source.issued`` is set, or if the first 100,000 events do not
@@ -69,7 +76,7 @@ def _request_tables(source: TraceFile, events: Callable[[TraceFile], BlockEvents
     Raises:
         TwinError: The first 100,000 events contain no such request.
     """
-    quiet = replace(source, skipped=None if source.skipped is None else SkippedLines())
+    quiet = replace(source, skipped=None if source.skipped is None else SkippedLines(), coverage=Coverage())
     actions = {event.action for _, event in islice(events(quiet), _EXAMINED_EVENTS)}
     if "Q" in actions and not source.issued:
         yield from request_tables(_queued_requests(_checked_events(source, events(source))), ("arrival_ns",))
@@ -78,27 +85,24 @@ def _request_tables(source: TraceFile, events: Callable[[TraceFile], BlockEvents
         yield from request_tables(_issued_requests(_checked_events(source, events(source))), times)
     else:
         which = "issued to the drive (D)" if source.issued else "queued (Q) or issued to the drive (D)"
-        raise source.error(f"no request {which} among the first {_EXAMINED_EVENTS} events")
+        raise source.error(f"no request {which} among the first {_EXAMINED_EVENTS} events. Record these events, too")
 
 
 def _checked_events(source: TraceFile, events: BlockEvents) -> Iterator[BlockEvent]:
-    """Yield the events of one device at valid times.
+    """Yield the events at valid times and places.
 
-    All other events are reported as faults of the trace. The device is the device of the first event.
+    Events without a place on the device are counted in the coverage of the trace. All others are faults.
 
     Args:
         source: The trace file, which receives the faults.
         events: The events, each with its place in the file.
     """
-    device = ""
     for place, event in events:
-        device = device or event.device
-        if event.device != device:
-            source.fault(
-                place, f"device {event.device}, but {device} before. Give the events of one device (blkparse -i NAME)."
-            )
-        elif event.time_ns >= MAX_NUMBER:
+        if event.time_ns >= MAX_NUMBER:
             source.fault(place, "more than 146 years after the start")
+        elif event.size_bytes and event.offset_bytes >= MAX_NUMBER:
+            if event.action in _COUNTED:
+                source.coverage.left_out[_IMPOSSIBLE.format(event.offset_bytes // KERNEL_SECTOR_BYTES)] += 1
         else:
             yield event
 
@@ -108,12 +112,12 @@ def _queued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
 
     A write that flushes the drive's cache first becomes two requests: a flush and a write.
     """
-    for time_ns, _, action, flushes, operation, offset, size in events:
+    for time_ns, device, action, flushes, operation, offset, size in events:
         if action == "Q":
             if flushes:
-                yield _FLUSH, 0, 0, time_ns, UNKNOWN_TIME, UNKNOWN_TIME
+                yield _FLUSH, 0, 0, time_ns, UNKNOWN_TIME, UNKNOWN_TIME, device
             if size:
-                yield operation, offset, size, time_ns, UNKNOWN_TIME, UNKNOWN_TIME
+                yield operation, offset, size, time_ns, UNKNOWN_TIME, UNKNOWN_TIME, device
 
 
 def _issued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
@@ -122,15 +126,15 @@ def _issued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
     Each has the time of its completion, or `UNKNOWN_TIME` if the trace has none. An issue that the drive returned to be
     issued again is left out.
     """
-    in_order: deque[list[int]] = deque()
-    in_flight: dict[tuple[int, int], deque[list[int]]] = {}  # by operation and offset
-    for time_ns, _, action, flushes, operation, offset, size in events:
-        key = (operation, offset) if size else (_FLUSH, 0)
+    in_order: deque[_Issued] = deque()
+    in_flight: _InFlight = {}
+    for time_ns, device, action, flushes, operation, offset, size in events:
+        key = (device, operation, offset) if size else (device, _FLUSH, 0)
         if action == "D":
             if flushes and size:  # the completion of the flush is not recorded
-                in_order.append([_FLUSH, 0, 0, time_ns, time_ns, UNKNOWN_TIME])
+                in_order.append([_FLUSH, 0, 0, time_ns, time_ns, UNKNOWN_TIME, device])
             if flushes or size:
-                in_order.append([*key, size, time_ns, time_ns, UNKNOWN_TIME])
+                in_order.append([*key[1:], size, time_ns, time_ns, UNKNOWN_TIME, device])
                 in_flight.setdefault(key, deque()).append(in_order[-1])
         elif action in "CR" and (waiting := in_flight.get(key)):
             request = waiting.popleft() if action == "C" else waiting.pop()
@@ -146,25 +150,25 @@ def _issued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
 _REQUEUED = UNKNOWN_TIME + 1  # in place of the completion time
 
 
-def _finished(request: list[int], in_flight: dict[tuple[int, int], deque[list[int]]]) -> Iterator[TraceRequest]:
+def _finished(request: _Issued, in_flight: _InFlight) -> Iterator[TraceRequest]:
     """Yield a request that has ended, unless the drive returned it to be issued again.
 
     A request whose completion the trace does not contain is also removed from ``in_flight``.
 
     Args:
-        request: Operation, offset, size, arrival time, time of the issue, and time of the completion. The last is
-            `_REQUEUED` if the drive returned the request, and `UNKNOWN_TIME` if the completion is not known.
-        in_flight: Issued requests that have not completed, by operation and offset.
+        request: Operation, offset, size, arrival time, time of the issue, time of the completion, and device. The time
+            of the completion is `_REQUEUED` if the drive returned the request, and `UNKNOWN_TIME` if it is not known.
+        in_flight: Issued requests that have not completed, by device, operation and offset.
     """
-    operation, offset, size, arrival, dispatched, completed = request
-    key = (operation, offset)
+    operation, offset, size, arrival, dispatched, completed, device = request
+    key = (device, operation, offset)
     waiting = in_flight.get(key, ())
     if completed == UNKNOWN_TIME and waiting and waiting[0] is request:
         waiting.popleft()
         if not waiting:
             del in_flight[key]
     if completed != _REQUEUED:
-        yield operation, offset, size, arrival, dispatched, completed
+        yield operation, offset, size, arrival, dispatched, completed, device
 
 
 # ---- The default text output of blkparse
@@ -172,11 +176,12 @@ def _finished(request: list[int], in_flight: dict[tuple[int, int], deque[list[in
 BLKPARSE_LINE = re.compile(
     r"\s*(\d{1,9},\d{1,9})\s+\d+\s+\d+\s+(\d{1,10})\.(\d{1,9})\s+\d+\s+([A-Za-z]{1,2})\s+([A-Z]+)(\s.*)?$"
 )
-_SECTORS = re.compile(r"\s+(\d{1,16}) \+ (\d{1,12})(?:\s|$)")
+_SECTORS = re.compile(r"\s+(\d{1,20}) \+ (\d{1,12})(?:\s|$)")
 _PACKET = re.compile(r"\s+(?:\d+ )?\(")  # a packet command, such as INQUIRY, has its bytes in place of sectors
 # Start of the lines before the events, and of the lines of the summary after them
 BLKPARSE_HEADER = "Input file"
 _SUMMARY = ("CPU", "Total (", "Events (", "Throughput", "Skips:")
+_LOST = re.compile(r"Skips: \d+ forward \((\d+)")
 _KINDS = {"R": _READ, "W": _WRITE, "D": _DISCARD}
 
 
@@ -194,13 +199,18 @@ def read_blkparse(source: TraceFile) -> Iterator[pd.DataFrame]:
         TwinError: The first 100,000 events contain no such request. Or a line is faulty, and ``source.skipped`` is
             None.
     """
-    return _request_tables(source, _text_events)
+    return read_events(source, _text_events)
 
 
 def _text_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
+    is_over = False
     for number, line in source.lines():
         if line.startswith(_SUMMARY):
-            break
+            lost = _LOST.match(line)
+            source.coverage.left_out["events that blktrace lost"] += int(lost[1]) if lost else 0
+            is_over = True
+        if is_over and not BLKPARSE_LINE.match(line):
+            continue
         if line.startswith(BLKPARSE_HEADER) or not line.strip():
             continue
         try:
@@ -210,6 +220,17 @@ def _text_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
             continue
         if event is not None:
             yield f"line {number}", event
+
+
+def operation_of(rwbs: str) -> tuple[int | None, bool]:
+    """Return the operation in a field RWBS, and whether the request flushes the drive's cache first.
+
+    The operation is None for a flush without data, and for commands such as the reset of a zone.
+
+    Args:
+        rwbs: The field, as blkparse, perf and biosnoop print it, such as ``WS``.
+    """
+    return _KINDS.get(rwbs.lstrip("F")[:1]), rwbs[:1] == "F"
 
 
 def _parse_event(line: str) -> BlockEvent | None:
@@ -232,8 +253,7 @@ def _parse_event(line: str) -> BlockEvent | None:
     device, seconds, fraction, action, rwbs, rest = found.groups()
     if action not in {"Q", "D", "R", "C"}:
         return None
-    flushes = rwbs[0] == "F"
-    operation = _KINDS.get(rwbs.lstrip("F")[:1])
+    operation, flushes = operation_of(rwbs)
     sectors = _SECTORS.match(rest or "") if operation is not None else None
     if sectors is None:
         if operation is not None and not flushes and action in "QD" and not _PACKET.match(rest or ""):
@@ -242,7 +262,7 @@ def _parse_event(line: str) -> BlockEvent | None:
             return None
     sector, count = map(int, sectors.groups()) if sectors else (0, 0)
     time_ns = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
-    offset, size = sector * _SECTOR_BYTES, count * _SECTOR_BYTES
+    offset, size = sector * KERNEL_SECTOR_BYTES, count * KERNEL_SECTOR_BYTES
     return BlockEvent(time_ns, device, action, flushes, _READ if operation is None else operation, offset, size)
 
 
@@ -290,7 +310,7 @@ def read_blktrace(source: TraceFile) -> Iterator[pd.DataFrame]:
         TwinError: The first 100,000 events contain no such request, or a file has another version of the format. Or a
             record is faulty, and ``source.skipped`` is None.
     """
-    return _request_tables(source, _binary_events)
+    return read_events(source, _binary_events)
 
 
 def is_per_cpu_file(path: Path) -> bool:
@@ -327,7 +347,7 @@ def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
     Raises:
         TwinError: The file does not begin with a record, or has another version of the format.
     """
-    with source.path.open("rb") as file, reading_progress.watched(file):
+    with compressed.opened(source.path) as file:
         order = byte_order(file.read(4))
         if not order:
             if file.tell():  # the file of an idle CPU is empty
@@ -357,20 +377,18 @@ def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
             category = action >> 16
             letter = _ACTIONS.get(action & 0xFFFF & ~_CGROUP)
             if letter is None or category & (_NOTES | _PACKETS):
+                source.coverage.left_out[_PACKETS_LEFT_OUT] += letter in _COUNTED and bool(category & _PACKETS)
                 continue
             flushes = bool(category & _FLUSHES)
             operation = _DISCARD if category & _DISCARDS else _WRITE if category & _WRITES else _READ
             if not (size or flushes):
                 continue
-            offset = sector * _SECTOR_BYTES
-            if offset >= MAX_NUMBER:
-                source.fault(place, f"sector {sector} is too large")
-                continue
+            offset = sector * KERNEL_SECTOR_BYTES
             name = f"{device >> 20},{device & 0xFFFFF}"
             yield place, BlockEvent(time_ns, name, letter, flushes, operation, offset, size)
 
 
-def _seek_record(file: BinaryIO, at: int, magic: bytes) -> int:
+def _seek_record(file: IO[bytes], at: int, magic: bytes) -> int:
     """Seek to the next possible record, or to the end of the file.
 
     Args:

@@ -4,13 +4,14 @@ A block trace lists the requests that a drive received.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
 import pandas as pd
 
 from iopatterns.base import input_file
+from iopatterns.base.coverage import Coverage
 from iopatterns.base.input_file import printable
 from iopatterns.twin.error import TwinError
 
@@ -24,8 +25,8 @@ TIME_COLUMNS = {"arrival_ns": "time_ns", "dispatched_ns": "dispatched_ns", "comp
 UNKNOWN_TIME = -(2**63)
 PIECE_REQUESTS = 100_000
 
-# operation, offset_bytes, size_bytes, arrival_ns, dispatched_ns, completed_ns
-TraceRequest = tuple[int, int, int, int, int, int]
+# operation, offset_bytes, size_bytes, arrival_ns, dispatched_ns, completed_ns, volume
+TraceRequest = tuple[int, int, int, int, int, int, str]
 TraceRequests = Iterable[TraceRequest]
 
 
@@ -61,9 +62,14 @@ class TraceFile(input_file.InputFile):
             line.
         issued: Whether to read the requests issued to the drive instead of those queued in the kernel, if the format
             contains both.
+        adapter: A class of the user, as ``FILE.py:CLASS``, that parses the file; empty for a format that this package
+            reads.
+        coverage: Receives the numbers of records that the reader leaves out.
     """
 
     issued: bool = False
+    adapter: str = ""
+    coverage: Coverage = field(default_factory=Coverage)
 
     ERROR = TwinError
 
@@ -87,28 +93,26 @@ def request_tables(requests: TraceRequests, times: Iterable[str]) -> Iterator[pd
     """Yield the requests of a block trace as tables, in the same order.
 
     Each table has at most 100,000 rows and the columns operation, offset_bytes and size_bytes, followed by the time
-    columns in ``times``; see `traces.read_pieces`. If the trace has arrival times, all times in the tables count from
-    the first arrival.
+    columns in ``times``; see `traces.read_pieces`. Times count from any starting point. The last column, volume, is the
+    name of the disk or file, and is missing if no request has one.
 
     Args:
         requests: The requests, in order. Each is a tuple of operation, offset_bytes, size_bytes, arrival_ns,
-            dispatched_ns and completed_ns; an unknown time is `UNKNOWN_TIME`.
+            dispatched_ns, completed_ns and volume; an unknown time is `UNKNOWN_TIME`.
         times: Names of the time columns that the tables have: any of ``arrival_ns``, ``dispatched_ns`` and
             ``completed_ns``.
     """
     requests = iter(requests)
-    start_ns: int | None = None
     while rows := list(islice(requests, PIECE_REQUESTS)):
-        piece = _columns(rows, times)
-        if "arrival_ns" in piece:
-            start_ns = subtract_start(piece, start_ns)
-        yield pd.DataFrame(piece)
+        piece = pd.DataFrame(_columns(rows, times))
+        volumes = [row[-1] for row in rows]
+        yield piece.assign(volume=pd.Categorical(volumes)) if any(volumes) else piece
 
 
 def _columns(rows: Sequence[TraceRequest], times: Iterable[str]) -> dict[str, np.ndarray]:
     types = {"operation": np.uint8, "offset_bytes": np.uint64, "size_bytes": np.uint64}
     types |= dict.fromkeys(TIME_COLUMNS, np.int64)
-    values = list(zip(*rows, strict=True)) or [()] * len(types)
+    *values, _ = list(zip(*rows, strict=True)) or [()] * (len(types) + 1)
     return {
         name: np.array(column, dtype=types[name])
         for name, column in zip(types, values, strict=True)
@@ -122,27 +126,6 @@ def empty_requests() -> pd.DataFrame:
     The columns are those of `traces.read_pieces`, including all three time columns.
     """
     return pd.DataFrame(_columns([], TIME_COLUMNS))
-
-
-def subtract_start(piece: dict[str, np.ndarray], start_ns: int | None) -> int:
-    """Subtract the time of a trace's first arrival from all times in a table.
-
-    Times that are `UNKNOWN_TIME` stay unchanged.
-
-    Args:
-        piece: Columns of the table by name, at least ``arrival_ns``. The time columns are replaced with new arrays, in
-            place in this dictionary.
-        start_ns: Time of the first arrival in the trace. None for the first table of the trace, which must have a row:
-            its first arrival is the first of the trace.
-
-    Returns:
-        The time of the first arrival in the trace, in nanoseconds, as for the next table's ``start_ns``.
-    """
-    start = int(piece["arrival_ns"][0]) if start_ns is None else start_ns
-    for name in TIME_COLUMNS:
-        if name in piece:
-            piece[name] = np.where(piece[name] == UNKNOWN_TIME, UNKNOWN_TIME, piece[name] - start)
-    return start
 
 
 def check_order(arrival_ns: np.ndarray, previous_ns: int, first_request: int, trace: str) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from iopatterns.base.coverage import Coverage
 from iopatterns.base.input_file import printable
 from iopatterns.base.numeric_columns import checked_numbers
 from iopatterns.base.parquet import open_parquet, read_batches, write_tables
@@ -25,7 +26,6 @@ from iopatterns.twin.traces.form import (
     UNKNOWN_TIME,
     RecordedDrive,
     TraceFile,
-    subtract_start,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _VERSION = "1"
 _PHASES = "iopatterns.trace.phases"
 _DRIVE = "iopatterns.trace.drive"
+_COVERAGE = "iopatterns.trace.coverage"
 
 
 def read_requests(source: TraceFile) -> Iterator[pd.DataFrame]:
@@ -58,8 +59,8 @@ def read_requests(source: TraceFile) -> Iterator[pd.DataFrame]:
             times, factor = {"arrival_ns": "time_us", **times}, 1000
         if "arrival_ns" not in times:
             times = {}
+        source.coverage.update(json.loads((file.metadata.metadata or {}).get(_COVERAGE.encode(), b"{}")))
         row = 0
-        start_ns: int | None = None
         for batch in read_batches(file, source.path, [*REQUEST_COLUMNS, *times.values()], PIECE_REQUESTS):
             piece, faults = _convert_batch(batch, times, factor)
             for at, problem in sorted(faults.items()):
@@ -68,8 +69,6 @@ def read_requests(source: TraceFile) -> Iterator[pd.DataFrame]:
             if faults:
                 piece = {name: np.delete(values, list(faults)) for name, values in piece.items()}
             if len(piece["operation"]):
-                if times:
-                    start_ns = subtract_start(piece, start_ns)
                 yield pd.DataFrame(piece)
 
 
@@ -186,6 +185,8 @@ def write_requests(
     form: str,
     phases_ns: Mapping[str, int] | None = None,
     recorded_on: RecordedDrive | None = None,
+    *,
+    coverage: Coverage | None = None,
 ) -> None:
     """Write the requests of a block trace to a Parquet file, which is overwritten.
 
@@ -198,13 +199,21 @@ def write_requests(
         form: Name of the original format, which is recorded in the file.
         phases_ns: Start of each phase by name, see `read_phases`; None for a trace without phases.
         recorded_on: The simulated drive on which the trace was recorded; None if it was recorded elsewhere.
+        coverage: How much of the original the requests represent, which is recorded in the file. It must be complete
+            when ``pieces`` ends. None for a trace of this project.
     """
     metadata = {"iopatterns.trace": _VERSION, "iopatterns.trace.source": form}
     if phases_ns:
         metadata[_PHASES] = json.dumps(dict(phases_ns))
     if recorded_on is not None:
         metadata[_DRIVE] = json.dumps(dataclasses.asdict(recorded_on))
-    write_tables(path, map(_table, pieces), metadata, ("operation",))
+    write_tables(
+        path,
+        map(_table, pieces),
+        metadata,
+        ("operation",),
+        lambda: {} if coverage is None else {_COVERAGE: coverage.to_json()},
+    )
 
 
 def _table(piece: pd.DataFrame) -> "pyarrow.Table":

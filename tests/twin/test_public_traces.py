@@ -1,0 +1,342 @@
+"""Public block traces: each format gives its requests in bytes and nanoseconds, and what it leaves out is reported."""
+
+import bz2
+import gzip
+import json
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twins import command
+
+from iopatterns import twin
+from iopatterns.twin import traces
+from iopatterns.twin.traces import delimited, oracle_general
+
+READ, WRITE, FLUSH, DISCARD = range(4)
+# Format, text, and the requests: operation, offset, size and arrival time
+SPC = "0,20941264,8192,W,0.551706,Alpha/NT\n0,20939840,8192,W,0.554041\n0,8,512,R,0.554042,0x1,5.99,test\n"
+SPC_ROWS = [(WRITE, 20941264 * 512, 8192, 0), (WRITE, 20939840 * 512, 8192, 2335000), (READ, 4096, 512, 2336000)]
+ALIBABA = "0,R,126703661056,4096,1577808000000046\n0,W,19496058880,77824,1577808000000426\n"
+ALIBABA_ROWS = [(READ, 126703661056, 4096, 0), (WRITE, 19496058880, 77824, 380000)]
+MSR = "128166372003061629,hm,1,Read,383496192,32768,413\n128166372016382155,hm,1,Write,310378496,4096,96\n"
+PUBLIC = [
+    ("SPC (UMass)", SPC, SPC_ROWS),
+    ("SPC (UMass)", "ASU,LBA,Size,Opcode,Timestamp\n" + SPC, SPC_ROWS),
+    ("Alibaba", ALIBABA, ALIBABA_ROWS),
+    ("Alibaba", "device_id,opcode,offset,length,timestamp\r\n" + ALIBABA.replace("\n", "\r\n"), ALIBABA_ROWS),
+    ("Alibaba", "\ufeffDevice ID,OpCode,Offset,Length,Timestamp\n" + ALIBABA, ALIBABA_ROWS),
+    (
+        "Alibaba",
+        "timestamp,device_id,opcode,offset,length\n46,0,R,4096,512\n47,0,W,0,512\n",
+        [(0, 4096, 512, 0), (1, 0, 512, 1000)],
+    ),
+    ("Alibaba", "dev,op,off,len,ts\n" + ALIBABA, ALIBABA_ROWS),
+    (
+        "Tencent",
+        "1538323199,16,8,1,1063\n1538323200,24,72,0,1063\n",
+        [(WRITE, 8192, 4096, 0), (READ, 12288, 36864, 10**9)],
+    ),
+    ("MSR Cambridge", MSR, [(READ, 383496192, 32768, 0), (WRITE, 310378496, 4096, 1332052600)]),
+    (
+        "SYSTOR 2017",
+        "Timestamp,Response,IOType,LUN,Offset,Size\n1455592255.000099000,0.000341000,R,1,8192,4096\n",
+        [(READ, 8192, 4096, 0)],
+    ),
+    (
+        "MQSim",
+        "938513000 4 264719034 16 0\n938828000 4 8 16 1\n",
+        [(WRITE, 264719034 * 512, 8192, 0), (READ, 4096, 8192, 315000)],
+    ),
+    ("DiskSim", "0.5 0 8 16 1\n2.25   0\t16 8 0\n", [(READ, 4096, 8192, 0), (WRITE, 8192, 4096, 1750000)]),
+    (
+        "FIU",
+        "89967404 4892 syslogd 904265560 8 W 6 0 531e\n89967505 4892 cron 8 16 R 6 0 aa bb\n",
+        [(WRITE, 904265560 * 512, 4096, 0), (READ, 4096, 8192, 101)],
+    ),
+]
+
+
+def rows_of(path: Path, **options: object) -> list[tuple[int, int, int, int]]:
+    table: pd.DataFrame = pd.concat(list(traces.read_pieces(path, **options)))  # type: ignore[arg-type]
+    return list(table[["operation", "offset_bytes", "size_bytes", "arrival_ns"]].itertuples(index=False, name=None))
+
+
+def written(folder: Path, content: str | bytes, name: str = "trace") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.mark.parametrize(("form", "text", "rows"), PUBLIC)
+def test_a_public_trace_has_its_requests_in_bytes_and_nanoseconds(
+    form: str, text: str, rows: list[tuple[int, int, int, int]], tmp_path: Path
+) -> None:
+    path = written(tmp_path, text)
+    assert rows_of(path) == rows
+    coverage = traces.Coverage()
+    done = traces.convert_trace(path, tmp_path / "out.parquet", coverage=coverage)
+    assert (done.form, coverage.represented, coverage.is_complete) == (form, {"requests": len(rows)}, True)
+
+
+@pytest.mark.parametrize(
+    "pack", [gzip.compress, bz2.compress, lzma.compress, lambda text: pa.compress(text, "zstd", asbytes=True)]
+)
+def test_a_compressed_trace_is_read(pack: object, tmp_path: Path) -> None:
+    if not callable(pack):
+        raise TypeError
+    assert rows_of(written(tmp_path, pack(ALIBABA.encode()), "trace.csv.gz")) == ALIBABA_ROWS
+
+
+def test_a_damaged_compressed_trace_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, gzip.compress((ALIBABA * 10_000).encode())[:-500])
+    with pytest.raises(twin.TwinError, match="compressed data are damaged or incomplete"):
+        rows_of(path)
+
+
+def test_the_message_about_a_trace_without_header_says_what_it_looks_like(tmp_path: Path) -> None:
+    done = command("trace", str(written(tmp_path, ALIBABA)), str(tmp_path / "o.parquet"))
+    assert (
+        "this looks like a block trace of Alibaba: device_id, opcode (R read, W write), offset (bytes)" in done.stderr
+    )
+    assert "twin: coverage: 2 requests; nothing left out" in done.stderr
+    stored = pyarrow.parquet.ParquetFile(tmp_path / "o.parquet").metadata.metadata[b"iopatterns.trace.coverage"]
+    assert json.loads(stored) == json.loads(done.stdout)["coverage"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["0", "12", "a b"]),
+            st.sampled_from(["R", "W", " R", "X", ""]),
+            st.sampled_from(["0", "4096", "4096.0", "-1", "", "99999999999999999999", "1e3", "x"]),
+            st.sampled_from(["512", "512.5"]),
+            st.sampled_from(["5", "5.25", "", "6.1234567891"]),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.sampled_from(["Alibaba", "SPC (UMass)"]),
+)
+def test_a_block_of_lines_is_parsed_as_its_lines_are(rows: list[tuple[str, ...]], name: str) -> None:
+    layout = next(each for each in delimited.LAYOUTS if each.name == name)
+    order = [0, 1, 2, 3, 4] if name == "Alibaba" else [0, 2, 3, 1, 4]
+    lines = [",".join(row[at] for at in order) for row in rows]
+    piece = delimited._parse_block("\n".join(lines).encode(), layout)
+    if piece is not None:
+        expected = [layout.request(layout.split(line)) for line in lines]
+        found = piece[["operation", "offset_bytes", "size_bytes", "arrival_ns", "volume"]]
+        assert list(found.itertuples(index=False, name=None)) == [(*row[:4], row[6]) for row in expected]
+
+
+def test_a_faulty_line_among_many_is_named(tmp_path: Path) -> None:
+    lines = ["0,R,4096,512,5"] * 400_000
+    lines[399_998] = "0,R,4096,many,5"
+    path = written(tmp_path, "\n".join(lines))
+    with pytest.raises(twin.TwinError, match="line 399999: length is 'many', not a whole number"):
+        list(traces.read_pieces(path))
+    skipped, coverage = traces.SkippedLines(), traces.Coverage()
+    assert sum(map(len, traces.read_pieces(path, skipped=skipped, coverage=coverage))) == 399_999
+    assert (skipped.count, coverage.left_out["faulty lines"]) == (1, 1)
+
+
+# ---- Volumes
+
+DISKS = MSR.replace("hm,1,Write", "hm,0,Write")
+IOLOG = "fio version 3 iolog\n1 /a add\n1 /b add\n2 /a read 0 4096\n"
+IOLOG += "3 /b read 0 8192\n4 /a read 4096 512\n5 /b write 0 4096\n"
+
+
+def test_the_files_of_a_log_of_fio_are_placed_one_after_another(tmp_path: Path) -> None:
+    coverage = traces.Coverage()
+    path = written(tmp_path, IOLOG)
+    assert [row[:3] for row in rows_of(path, coverage=coverage)] == [
+        (READ, 0, 4096),
+        (READ, 8192, 8192),
+        (READ, 4096, 512),
+        (WRITE, 8192, 4096),
+    ]
+    assert coverage.parts == {"/a": 2, "/b": 2}
+    assert "the 2 volumes are placed one after another, on 16,384 bytes" in coverage.text()
+    done = command("replay", "px05smb040", str(path), "--depth", "1")
+    assert "the 2 volumes are placed one after another" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "volume", "expected"),
+    [
+        (IOLOG, "/b", [(READ, 0, 8192, 0), (WRITE, 0, 4096, 2000)]),
+        (DISKS, "hm_0", [(WRITE, 310378496, 4096, 0)]),
+        ("1,R,4096,512,7\n2,W,0,512,9\n", "2", [(WRITE, 0, 512, 0)]),
+        (
+            "  8,0 0 1 0.000000001 0 Q W 8 + 8 [f]\n  8,16 0 1 0.000000005 0 Q R 16 + 8 [f]\n",
+            "8,16",
+            [(READ, 8192, 4096, 0)],
+        ),
+    ],
+)
+def test_one_volume_keeps_its_offsets(text: str, volume: str, expected: object, tmp_path: Path) -> None:
+    path, coverage = written(tmp_path, text), traces.Coverage()
+    assert rows_of(path, volumes=(volume,), coverage=coverage) == expected
+    assert coverage.left_out["requests of volumes that were not selected"] > 0
+    with pytest.raises(twin.TwinError, match="no requests of a volume 'none'. Volumes of the trace: .*" + volume):
+        rows_of(path, volumes=("none",))
+
+
+def test_requests_of_two_devices_complete_apart(tmp_path: Path) -> None:
+    lines = ["8,0 0 1 0.000000000 1 D R 8 + 8 [f]", "8,16 0 2 0.000000010 1 D R 8 + 8 [f]"]
+    lines += ["8,16 0 3 0.000000020 1 C R 8 + 8 [0]", "8,0 0 4 0.000000050 1 C R 8 + 8 [0]"]
+    table = pd.concat(list(traces.read_pieces(written(tmp_path, "\n".join(lines)))))
+    assert table["completed_ns"].tolist() == [50, 20]
+    assert table["offset_bytes"].tolist() == [4096, 8192 + 4096]
+
+
+# ---- Samples
+
+
+def test_a_sample_has_all_requests_of_its_blocks_and_depends_on_the_seed(tmp_path: Path) -> None:
+    blocks = np.random.default_rng(1).integers(0, 5000, 20_000)
+    path = written(tmp_path, "".join(f"0,R,{block * 4096},512,{at}\n" for at, block in enumerate(blocks)))
+    coverage = traces.Coverage()
+    sampled = [row[1] // 4096 for row in rows_of(path, sample=0.1, coverage=coverage)]
+    assert 300 < len(set(sampled)) < 700
+    assert len(sampled) == int(np.isin(blocks, list(set(sampled))).sum()) == coverage.represented["requests"]
+    assert (
+        coverage.represented["requests"] + coverage.left_out["requests outside the sample of 0.1 of the blocks"]
+        == 20_000
+    )
+    assert sampled == [row[1] // 4096 for row in rows_of(path, sample=0.1)]
+    assert sampled != [row[1] // 4096 for row in rows_of(path, sample=0.1, sample_seed=1)]
+
+
+# ---- Events of the block layer
+
+BIOSNOOP = """\
+TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)
+0.000500    java           10958  sda     W 8          4096      0.25
+0.000600    jbd2/sda5-8    1573   sda     R 16         8192      0.50
+1.000000    Web Content 2  2406   sda     WS 24        512       0.00
+2.000000    kworker/23:1   9126           R 18446744073709551615 0         0.61
+"""
+
+
+def test_biosnoop_gives_the_requests_in_the_order_of_their_issue(tmp_path: Path) -> None:
+    coverage = traces.Coverage()
+    table = pd.concat(list(traces.read_pieces(written(tmp_path, BIOSNOOP), coverage=coverage)))
+    assert table["offset_bytes"].tolist() == [16 * 512, 8 * 512, 24 * 512]
+    assert table["arrival_ns"].tolist() == [0, 150_000, 999_900_000]
+    assert table["completed_ns"].tolist() == [500_000, 400_000, 999_900_000]
+    assert coverage.left_out == {"requests at the impossible sector 18446744073709551615": 1}
+
+
+def test_biosnoop_with_times_in_the_queue_and_without_header(tmp_path: Path) -> None:
+    queued = BIOSNOOP.replace("LAT(ms)", "QUE(ms) LAT(ms)").replace("0.25", "0.10 0.25").splitlines()[:2]
+    table = pd.concat(list(traces.read_pieces(written(tmp_path, "\n".join(queued)))))
+    assert table["dispatched_ns"].tolist() == [100_000]
+    bare = written(tmp_path, "".join(BIOSNOOP.splitlines(keepends=True)[1:]))
+    assert len(rows_of(bare)) == 3
+
+
+def test_the_biosnoop_of_bpftrace_is_refused_with_the_reason(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, "TIME(ms)     DISK    COMM             PID    LAT(ms)\n611          sda     bash 4179        10\n"
+    )
+    with pytest.raises(twin.TwinError, match=r"no sectors and sizes, as that of bpftrace's biosnoop\.bt"):
+        rows_of(path)
+
+
+PERF_SCRIPT = """\
+             fio 12 [001]     5.000001: block:block_rq_issue: 8,16 W 4096 () 8 + 8 [fio]
+         swapper     0 [006]     5.000101: block:block_rq_complete: 8,16 W () 8 + 8 [0]
+         swapper     0 [006]     5.000201: block:block_rq_complete: 8,16 FF () 18446744073709551615 + 0 [0]
+"""
+FTRACE = "# tracer: nop\n  fio-12      [001] d..1.  5.000001: block_rq_issue: 8,16 W 4096 () 8 + 8 none,0,0 [fio]\n"
+PERF_TRACE = """\
+     0.250 fio/12 block:block_rq_issue(dev: 8388624, sector: 8, nr_sector: 8, bytes: 4096, rwbs: "W", comm: "fio")
+     0.350 swapper/0 block:block_rq_complete(dev: 8388624, sector: 8, nr_sector: 8, rwbs: "W", cmd: "")
+"""
+
+
+@pytest.mark.parametrize(("text", "lasted"), [(PERF_SCRIPT, 100_000), (PERF_TRACE, 100_000), (FTRACE, None)])
+def test_block_events_of_perf_and_ftrace_are_requests(text: str, lasted: int | None, tmp_path: Path) -> None:
+    coverage = traces.Coverage()
+    table = pd.concat(list(traces.read_pieces(written(tmp_path, text), coverage=coverage)))
+    assert table[["operation", "offset_bytes", "size_bytes", "arrival_ns"]].values.tolist() == [[WRITE, 4096, 4096, 0]]
+    assert (table["completed_ns"].tolist() if lasted else None) == ([lasted] if lasted else None)
+    assert coverage.parts == {"8,16": 1}
+
+
+def test_events_that_blktrace_lost_are_reported(tmp_path: Path) -> None:
+    lines = ["8,0 0 1 0.000000000 1 Q R 8 + 8 [f]", "CPU0 (sda):", " Reads Queued: 1", "Skips: 1 forward (42 - 80.0%)"]
+    coverage = traces.Coverage()
+    assert len(rows_of(written(tmp_path, "\n".join(lines)), coverage=coverage)) == 1
+    assert coverage.left_out["events that blktrace lost"] == 42
+
+
+# ---- Writers
+
+REQUESTS = "operation,offset_bytes,size_bytes,time_ns,dispatched_ns,completed_ns\n" + "".join(
+    f"{operation},{offset},{size},{at * 1_000_000},{at * 1_000_000 + 10},{at * 1_000_000 + 3_500_000}\n"
+    for at, (operation, offset, size) in enumerate(
+        [("write", 4096, 8192), ("read", 4096, 512), ("flush", 0, 0), ("discard", 8192, 4096), ("read", 0, 4096)]
+    )
+)
+
+
+@pytest.mark.parametrize(
+    "suffix", ["csv", "blkparse", "iolog", "mqsim", "oracleGeneral", "csv.zst", "oracleGeneral.zst"]
+)
+def test_a_written_trace_is_read_again(suffix: str, tmp_path: Path) -> None:
+    path, output = written(tmp_path, REQUESTS, "given.csv"), tmp_path / f"out.{suffix}"
+    done = traces.convert_trace(path, output)
+    expected = rows_of(path)
+    if suffix.startswith("mqsim"):
+        expected = [row for row in expected if row[0] in {READ, WRITE}]
+    if suffix.startswith("oracle"):
+        expected = [(READ, row[1], row[2], 0) for row in expected if row[0] in {READ, WRITE}]
+    assert rows_of(output) == expected
+    lost = "flushes and discards, which the written format does not have"
+    assert done.coverage.left_out[lost] == (2 if len(expected) == 3 else 0)
+    if suffix == "blkparse":
+        issued = pd.concat(list(traces.read_pieces(output, issued=True)))
+        assert issued["completed_ns"].tolist() == [3_500_000 - 10 + at * 1_000_000 for at in range(5)]
+    if suffix == "oracleGeneral":
+        assert np.fromfile(output, dtype=oracle_general.RECORD)["next"].tolist() == [2, -1, -1]
+
+
+def test_an_output_without_a_known_format_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, REQUESTS, "given.csv")
+    with pytest.raises(twin.TwinError, match=r"must end in \.parquet, \.csv, \.blkparse"):
+        traces.convert_trace(path, tmp_path / "out.txt")
+    traces.convert_trace(path, tmp_path / "out.txt", to="mqsim")
+    assert (tmp_path / "out.txt").read_text().splitlines()[0] == "0 0 8 16 0"
+
+
+# ---- Adapters
+
+ADAPTER = """
+from iopatterns.twin.traces.adapter import BlockAdapter, BlockRequest
+
+
+class Mine(BlockAdapter):
+    def requests(self, line):
+        time, disk, operation, block = line.split()
+        return [BlockRequest(operation, int(block) * 4096, 4096, int(time), volume=disk)]
+"""
+
+
+def test_an_adapter_class_reads_another_format(tmp_path: Path) -> None:
+    adapter = f"{written(tmp_path, ADAPTER, 'mine.py')}:Mine"
+    path = written(tmp_path, "5 a read 1\n9 b write 2\n")
+    assert rows_of(path, adapter=adapter, volumes=("b",)) == [(WRITE, 8192, 4096, 0)]
+    done = command("trace", str(path), str(tmp_path / "o.parquet"), "--adapter", adapter)
+    assert json.loads(done.stdout)["form"] == "Mine"
+    with pytest.raises(twin.TwinError, match=r"line 1: no operation 'see'"):
+        rows_of(written(tmp_path, "5 a see 1\n"), adapter=adapter)
