@@ -7,6 +7,7 @@
 #include "preload/foreign_files.h"
 #include "preload/process.h"
 #include "preload/real.h"
+#include "preload/timers.h"
 
 namespace {
 
@@ -14,7 +15,7 @@ namespace {
 int copied(int descriptor, int copy) {
   if (copy < 0 || copy == descriptor) return copy;
   if (twin::is_drive(copy)) twin::forget_descriptor(copy);
-  if (twin::self != nullptr) twin::forget_timer(copy);
+  twin::forget_timer(copy);
   twin::copy_foreign(descriptor, copy);
   if (twin::is_drive(descriptor)) twin::copy_descriptor(descriptor, copy);
   return copy;

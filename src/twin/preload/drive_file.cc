@@ -290,7 +290,7 @@ void send(const Request& request, Nanoseconds cost, const Pending& who) {
 void submit(const Request& request, const void* key, Nanoseconds* done_ns) {
   const Nanoseconds cost = drive().submit_cost_ns(request);
   send(request, cost, {key, done_ns, 0});
-  timeline().drive_changed(*self);
+  timeline().source_changed(*self);
   spend(cost);
 }
 
@@ -301,6 +301,7 @@ void serve(const Request& request) {
   send(request, before, {&done_ns, &done_ns, after});
   self->cpu_ns += before + after;
   while (done_ns == kNever) timeline().wait(*self, &done_ns, kNever);
+  if (signal_due) deliver_signals();
 }
 
 ssize_t check_transfer(Operation operation, const iovec* parts, int count, off_t offset, int flags) {

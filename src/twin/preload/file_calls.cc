@@ -11,6 +11,7 @@
 #include "preload/foreign_files.h"
 #include "preload/process.h"
 #include "preload/real.h"
+#include "preload/timers.h"
 
 // glibc's checked variants, for programs built with _FORTIFY_SOURCE.
 extern "C" {
@@ -100,19 +101,22 @@ TWIN_EXPORT int creat64(const char*, mode_t) TWIN_ALIAS_OF(creat);
 TWIN_EXPORT int close(int descriptor) {
   if (twin::is_drive(descriptor)) twin::forget_descriptor(descriptor);
   twin::forget_foreign(descriptor);
-  if (twin::self != nullptr) twin::forget_timer(descriptor);
+  twin::forget_timer(descriptor);
   return TWIN_REAL(close)(descriptor);
 }
 
 TWIN_EXPORT ssize_t read(int descriptor, void* buffer, size_t size) {
-  if (!twin::is_drive(descriptor)) return TWIN_REAL(read)(descriptor, buffer, size);
+  if (!twin::is_drive(descriptor)) {
+    if (twin::is_timer(descriptor) && twin::wait_for_timer(descriptor) != 0) return -1;
+    return TWIN_REAL(read)(descriptor, buffer, size);
+  }
   const iovec part{buffer, size};
   return twin::transfer_here(descriptor, Operation::kRead, &part, 1);
 }
 
 TWIN_EXPORT ssize_t __read_chk(int descriptor, void* buffer, size_t size, size_t room) {
-  return twin::is_drive(descriptor) ? read(descriptor, buffer, size)
-                                    : TWIN_REAL(__read_chk)(descriptor, buffer, size, room);
+  if (twin::is_drive(descriptor) || twin::is_timer(descriptor)) return read(descriptor, buffer, size);
+  return TWIN_REAL(__read_chk)(descriptor, buffer, size, room);
 }
 
 TWIN_EXPORT ssize_t readv(int descriptor, const iovec* parts, int count) {
