@@ -7,10 +7,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <string>
+
 #include "preload/drive_file.h"
 #include "preload/foreign_files.h"
 #include "preload/process.h"
 #include "preload/real.h"
+#include "preload/sysfs.h"
 #include "preload/timers.h"
 
 // glibc's checked variants, for programs built with _FORTIFY_SOURCE.
@@ -61,39 +64,41 @@ template <class Call>
 int open_file(int folder, const char* path, int flags, Call call) {
   if (twin::is_drive_path(path)) return twin::open_drive(flags);
   twin::check_open(folder, path, flags);
-  return twin::opened(call());
+  const std::string file = twin::outside_sysfs(path);
+  return twin::opened(call(path == nullptr ? path : file.c_str()));
 }
 
 }  // namespace
 
 TWIN_EXPORT int open(const char* path, int flags, ...) {
   TWIN_MODE(flags, flags)
-  return open_file(AT_FDCWD, path, flags, [=] { return TWIN_REAL(open)(path, flags, mode); });
+  return open_file(AT_FDCWD, path, flags, [=](const char* file) { return TWIN_REAL(open)(file, flags, mode); });
 }
 
 TWIN_EXPORT int open64(const char*, int, ...) TWIN_ALIAS_OF(open);
 
 TWIN_EXPORT int openat(int folder, const char* path, int flags, ...) {
   TWIN_MODE(flags, flags)
-  return open_file(folder, path, flags, [=] { return TWIN_REAL(openat)(folder, path, flags, mode); });
+  return open_file(folder, path, flags, [=](const char* file) { return TWIN_REAL(openat)(folder, file, flags, mode); });
 }
 
 TWIN_EXPORT int openat64(int, const char*, int, ...) TWIN_ALIAS_OF(openat);
 
 TWIN_EXPORT int __open_2(const char* path, int flags) {
-  return open_file(AT_FDCWD, path, flags, [=] { return TWIN_REAL(__open_2)(path, flags); });
+  return open_file(AT_FDCWD, path, flags, [=](const char* file) { return TWIN_REAL(__open_2)(file, flags); });
 }
 
 TWIN_EXPORT int __open64_2(const char*, int) TWIN_ALIAS_OF(__open_2);
 
 TWIN_EXPORT int __openat_2(int folder, const char* path, int flags) {
-  return open_file(folder, path, flags, [=] { return TWIN_REAL(__openat_2)(folder, path, flags); });
+  return open_file(folder, path, flags, [=](const char* file) { return TWIN_REAL(__openat_2)(folder, file, flags); });
 }
 
 TWIN_EXPORT int __openat64_2(int, const char*, int) TWIN_ALIAS_OF(__openat_2);
 
 TWIN_EXPORT int creat(const char* path, mode_t mode) {
-  return open_file(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, [=] { return TWIN_REAL(creat)(path, mode); });
+  return open_file(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC,
+                   [=](const char* file) { return TWIN_REAL(creat)(file, mode); });
 }
 
 TWIN_EXPORT int creat64(const char*, mode_t) TWIN_ALIAS_OF(creat);
