@@ -64,6 +64,7 @@ template <class Call>
 int open_file(int folder, const char* path, int flags, Call call) {
   if (twin::is_drive_path(path)) return twin::open_drive(flags);
   twin::check_open(folder, path, flags);
+  if ((flags & O_DIRECT) != 0) twin::measures_other_file();
   const std::string file = twin::outside_sysfs(path);
   return twin::opened(call(path == nullptr ? path : file.c_str()));
 }
@@ -201,11 +202,15 @@ TWIN_EXPORT off_t lseek(int descriptor, off_t offset, int origin) noexcept {
 TWIN_EXPORT off64_t lseek64(int, off64_t, int) noexcept TWIN_ALIAS_OF(lseek);
 
 TWIN_EXPORT int fsync(int descriptor) {
-  return twin::is_drive(descriptor) ? twin::flush_drive() : TWIN_REAL(fsync)(descriptor);
+  if (twin::is_drive(descriptor)) return twin::flush_drive();
+  twin::measures_other_file();
+  return TWIN_REAL(fsync)(descriptor);
 }
 
 TWIN_EXPORT int fdatasync(int descriptor) {
-  return twin::is_drive(descriptor) ? twin::flush_drive() : TWIN_REAL(fdatasync)(descriptor);
+  if (twin::is_drive(descriptor)) return twin::flush_drive();
+  twin::measures_other_file();
+  return TWIN_REAL(fdatasync)(descriptor);
 }
 
 TWIN_EXPORT int syncfs(int descriptor) noexcept {

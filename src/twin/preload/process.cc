@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ namespace {
 
 bool forked_child = false;
 bool had_threads = false;
+bool other_file_measured = false;
 std::uint64_t seed = 0;
 
 // The events of the drive, of which there are none until it is created, and of the program's timers.
@@ -99,12 +101,24 @@ void after_fork_in_child() {
   if (self != nullptr) timeline().forget_others(*self);
 }
 
-// Runs when the program exits by itself. Fails if its output is incomplete. Also fails if fio ran jobs that made no
-// request: fio then exits with status 0, and its output looks like a measurement. A fio without threads has run no job;
-// it has printed its version or its help.
+// Whether the program has waited for another process, which may have used the drive.
+bool had_children() {
+  rusage usage;
+  return TWIN_REAL(getrusage)(RUSAGE_CHILDREN, &usage) == 0 && usage.ru_minflt > 0;
+}
+
+// Runs when the program exits by itself. Fails if it measured something else than the drive. Fails if its output is
+// incomplete. Also fails if fio ran jobs that made no request: fio then exits with status 0, and its output looks like
+// a measurement. A fio without threads has run no job; it has printed its version or its help.
 void check_end(int status, void*) {
   if (self == nullptr || forked_child || status != 0) return;
   check_output();
+  if (other_file_measured && !drive_was_asked() && !had_children()) {
+    fflush(nullptr);
+    fail(
+        "the program measured files that are not on the drive, in virtual time, so its figures say nothing. Give it"
+        " {drive} as the file. A program that needs a file system runs with `twin linux`");
+  }
   if (!had_threads || drive_was_asked() || !is_fio()) return;
   fflush(nullptr);  // fail() does not write what stdio has buffered
   fail(
@@ -161,6 +175,8 @@ bool is_fio() {
       strcmp(program_invocation_short_name, "fio") == 0 || dlsym(RTLD_DEFAULT, "fio_options_parse") != nullptr;
   return found;
 }
+
+void measures_other_file() { other_file_measured = true; }
 
 std::string printable(const char* name) {
   constexpr std::size_t kMost = 300;

@@ -58,6 +58,10 @@ void find_drive_seed(int count, const char* const* words);
 // Whether the program is fio, even if its file has another name.
 bool is_fio();
 
+// Call when the program bypasses or writes back the page cache of a file that is not the drive, as programs do that
+// measure a file.
+void measures_other_file();
+
 // Returns a name for use in a message: with control characters replaced, and shortened if it is too long.
 std::string printable(const char* name);
 

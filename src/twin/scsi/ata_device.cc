@@ -20,6 +20,7 @@ enum : std::uint8_t {
 enum : std::uint8_t {
   kReadData = 0xD0,
   kReadThresholds = 0xD1,
+  kReadLog = 0xD5,
   kEnable = 0xD8,
   kReturnStatus = 0xDA,
 };
@@ -117,9 +118,7 @@ AtaResult AtaDevice::execute(const Registers& registers, const AtaIdentity& iden
         result.aborted = true;
         return result;
       }
-      buffer_ = {};
-      put_word(buffer_, 0, 1);  // version
-      result.data = &buffer_;
+      read_log_directory(result);
       return result;
     case kCheckPowerMode:
       result.count = 0xFF;  // active or idle
@@ -131,6 +130,13 @@ AtaResult AtaDevice::execute(const Registers& registers, const AtaIdentity& iden
       result.aborted = true;
       return result;
   }
+}
+
+// The directory has a version, and no other log.
+void AtaDevice::read_log_directory(AtaResult& result) {
+  buffer_ = {};
+  put_word(buffer_, 0, 1);
+  result.data = &buffer_;
 }
 
 // SMART reports that no threshold is exceeded, and has no attributes: the model has no values for them.
@@ -145,6 +151,13 @@ AtaResult AtaDevice::smart(const Registers& registers) {
       buffer_[0] = 0x10;  // revision of the structure
       put_checksum(buffer_);
       result.data = &buffer_;
+      break;
+    case kReadLog:
+      if (registers.lba_low == 0) {
+        read_log_directory(result);
+      } else {
+        result.aborted = true;
+      }
       break;
     case kEnable:
     case kReturnStatus:  // the registers keep their values

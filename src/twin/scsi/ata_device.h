@@ -55,6 +55,7 @@ class AtaDevice {
 
  private:
   AtaResult smart(const Registers& registers);
+  void read_log_directory(AtaResult& result);
 
   AtaSector buffer_{};
 };
