@@ -39,8 +39,9 @@ class EventSource {
 struct ClockReadings {
   std::uint64_t all = 0;
   std::uint64_t in_row = 0;
-  Nanoseconds first_ns = 0;  // when the readings in a row began
-  Nanoseconds last_ns = 0;   // end of the last reading
+  std::uint64_t processor_in_row = 0;  // of the clocks of processor time
+  Nanoseconds first_ns = 0;            // when the readings in a row began
+  Nanoseconds last_ns = 0;             // end of the last reading
 };
 
 class VirtualThread {
@@ -55,11 +56,10 @@ class VirtualThread {
 
   Nanoseconds cpu_ns = 0;  // processor time charged to the thread
   ClockReadings clock_readings;
-  ClockReadings processor_readings;  // of the clocks of processor time
-  std::uint64_t waits = 0;           // number of calls of Timeline::wait()
-  bool interruptible = false;        // whether a signal ends its wait
-  pthread_t thread{};                // set by the creator of the thread
-  int job = -1;                      // number among the threads that use the drive; -1: does not use the drive
+  std::uint64_t waits = 0;     // number of calls of Timeline::wait()
+  bool interruptible = false;  // whether a signal ends its wait
+  pthread_t thread{};          // set by the creator of the thread
+  int job = -1;                // number among the threads that use the drive; -1: does not use the drive
 
  private:
   friend class Timeline;

@@ -36,7 +36,9 @@ class Events final : public EventSource {
  public:
   [[nodiscard]] Nanoseconds next_event() const override { return std::min(drive_next_event(), next_timer()); }
   void advance(Nanoseconds until) override {
-    if (next_timer() < drive_next_event()) {
+    if (next_timer() == kNever) {  // as nearly always
+      drive_advance(until);
+    } else if (next_timer() < drive_next_event()) {
       expire_timers();
     } else {
       drive_advance(std::min(until, next_timer()));
@@ -211,9 +213,10 @@ Wait wait_interruptibly(const void* key, Nanoseconds until) {
     self->interruptible = true;
     const bool woken = timeline().wait(*self, key, until);
     self->interruptible = false;
-    const bool handled = signal_due && deliver_signals();
-    if (woken) return Wait::kWoken;
-    if (handled) return Wait::kInterrupted;
+    const bool sent = signal_due && timeline().is_first(*self);
+    const bool handled = sent && deliver_signals();
+    if (handled && !woken) return Wait::kInterrupted;
+    if (woken || sent) return Wait::kWoken;
     if (self->now() >= until) return Wait::kTimeUp;
   }
 }

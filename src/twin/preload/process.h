@@ -96,7 +96,8 @@ bool deliver_signals();
 enum class Wait : std::uint8_t { kWoken, kTimeUp, kInterrupted };
 
 // Waits until another thread or the drive wakes this thread through `key`, until the time `until`, or until a signal
-// of a timer has been handled.
+// of a timer has been handled. A signal that is blocked or ignored may wake the thread, too: the caller must check what
+// it waits for.
 Wait wait_interruptibly(const void* key, Nanoseconds until);
 
 // futex(2) in virtual time. Returns -1 with errno set, as syscall() does.

@@ -53,21 +53,21 @@ constexpr Nanoseconds kReadingsInWaited = 64;
 // fixed time: with fewer readings fio starts sooner.
 constexpr Nanoseconds kReadingAtStart = 2 * kMicrosecond;
 
-// Returns how long the next reading takes.
-Nanoseconds reading_time(ClockReadings& readings) {
+// Returns how long the next reading takes. `in_row` counts its kind of readings.
+Nanoseconds reading_time(ClockReadings& readings, std::uint64_t& in_row) {
   if (self->now() != readings.last_ns) {
-    readings.in_row = 0;
+    readings.in_row = readings.processor_in_row = 0;
     readings.first_ns = self->now();
   }
-  if (readings.in_row++ < kFreeReadings) return 0;
+  if (in_row++ < kFreeReadings) return 0;
   return std::clamp((self->now() - readings.first_ns) / kReadingsInWaited, kShortestReading, kLongestReading);
 }
 
 // Returns the processor time of the calling thread, or of all threads. A reading uses processor time itself, so that a
 // loop that waits for a certain processor time ends.
 Nanoseconds read_processor_time(bool of_process) {
-  ClockReadings& readings = self->processor_readings;
-  spend(reading_time(readings));
+  ClockReadings& readings = self->clock_readings;
+  spend(reading_time(readings, readings.processor_in_row));
   readings.last_ns = self->now();
   if (!of_process) return self->cpu_ns;
   Nanoseconds all = 0;
@@ -94,8 +94,11 @@ bool is_clock(clockid_t clock) {
 // to an end.
 Nanoseconds sleep_until(Nanoseconds until) {
   spend(kSleepCall);
-  if (until <= self->now() || wait_interruptibly(nullptr, until) == Wait::kTimeUp) return 0;
-  return std::max<Nanoseconds>(until - self->now(), 1);
+  while (until > self->now()) {
+    if (wait_interruptibly(nullptr, until) != Wait::kInterrupted) continue;
+    return std::max<Nanoseconds>(until - self->now(), 1);
+  }
+  return 0;
 }
 
 [[noreturn]] void refuse_host_clock(const char* call) {
@@ -113,7 +116,7 @@ Nanoseconds read_now() {
   ClockReadings& readings = self->clock_readings;
   ++readings.all;
   const bool at_start = timeline().alone() && !drive_in_use();
-  timeline().advance(*self, at_start ? kReadingAtStart : reading_time(readings));
+  timeline().advance(*self, at_start ? kReadingAtStart : reading_time(readings, readings.in_row));
   readings.last_ns = self->now();
   if (signal_due) deliver_signals();
   return readings.last_ns;

@@ -22,6 +22,7 @@
 namespace twin {
 
 const char signals_key = 0;
+Nanoseconds timer_due = kNever;
 
 namespace {
 
@@ -50,11 +51,9 @@ std::list<Timer>& timers() {
   return *all;
 }
 
-Nanoseconds next_due = kNever;
-
 void find_next_due() {
-  next_due = kNever;
-  for (const Timer& timer : timers()) next_due = std::min(next_due, timer.due);
+  timer_due = kNever;
+  for (const Timer& timer : timers()) timer_due = std::min(timer_due, timer.due);
 }
 
 Timer* find_timer(int descriptor) {
@@ -156,10 +155,8 @@ bool send(Timer& timer) {
 
 }  // namespace
 
-Nanoseconds next_timer() { return next_due; }
-
 void expire_timers() {
-  const Nanoseconds now = next_due;
+  const Nanoseconds now = timer_due;
   for (Timer& timer : timers()) {
     if (timer.due != now) continue;
     timer.due = timer.interval > 0 ? now + timer.interval : kNever;

@@ -6,8 +6,9 @@
 
 namespace twin {
 
-// Returns when the next timer expires; kNever if no timer is armed.
-Nanoseconds next_timer();
+// When the next timer expires; kNever if no timer is armed.
+extern Nanoseconds timer_due;
+inline Nanoseconds next_timer() { return timer_due; }
 
 // Expires the timers that are due first. Call from within EventSource::advance().
 void expire_timers();
