@@ -318,7 +318,8 @@ void serve(const Request& request) {
   send(request, before, {&done_ns, &done_ns, after});
   self->cpu_ns += before + after;
   while (done_ns == kNever) timeline().wait(*self, &done_ns, kNever);
-  if (signal_due) deliver_signals();
+  if (signal_due) [[unlikely]]
+    deliver_signals();
 }
 
 ssize_t check_transfer(Operation operation, const iovec* parts, int count, off_t offset, int flags) {

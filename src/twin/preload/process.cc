@@ -34,9 +34,13 @@ std::uint64_t seed = 0;
 // The events of the drive, of which there are none until it is created, and of the program's timers.
 class Events final : public EventSource {
  public:
-  [[nodiscard]] Nanoseconds next_event() const override { return std::min(drive_next_event(), next_timer()); }
+  [[nodiscard]] Nanoseconds next_event() const override {
+    if (next_timer() == kNever) [[likely]]
+      return drive_next_event();
+    return std::min(drive_next_event(), next_timer());
+  }
   void advance(Nanoseconds until) override {
-    if (next_timer() == kNever) {  // as nearly always
+    if (next_timer() == kNever) [[likely]] {
       drive_advance(until);
     } else if (next_timer() < drive_next_event()) {
       expire_timers();
@@ -205,7 +209,8 @@ void fail(const std::string& message) {
 void spend(Nanoseconds cpu_ns) {
   self->cpu_ns += cpu_ns;
   timeline().advance(*self, cpu_ns);
-  if (signal_due) deliver_signals();
+  if (signal_due) [[unlikely]]
+    deliver_signals();
 }
 
 Wait wait_interruptibly(const void* key, Nanoseconds until) {

@@ -21,8 +21,9 @@ inline bool is_valid(const timespec& time) { return time.tv_sec >= 0 && time.tv_
 
 // Whether a clock shows the time of the calendar; the other clocks of the system show the time since its start.
 inline bool is_calendar(clockid_t clock) {
-  return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE || clock == CLOCK_REALTIME_ALARM ||
-         clock == CLOCK_TAI;
+  constexpr unsigned kCalendar =
+      1U << CLOCK_REALTIME | 1U << CLOCK_REALTIME_COARSE | 1U << CLOCK_REALTIME_ALARM | 1U << CLOCK_TAI;
+  return clock >= 0 && clock <= CLOCK_TAI && (kCalendar >> clock & 1) != 0;
 }
 
 // Returns the time on the virtual timeline at which `clock` shows `time`.

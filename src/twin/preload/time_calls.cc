@@ -54,7 +54,7 @@ constexpr Nanoseconds kReadingsInWaited = 64;
 constexpr Nanoseconds kReadingAtStart = 2 * kMicrosecond;
 
 // Returns how long the next reading takes. `in_row` counts its kind of readings.
-Nanoseconds reading_time(ClockReadings& readings, std::uint64_t& in_row) {
+__attribute__((always_inline)) inline Nanoseconds reading_time(ClockReadings& readings, std::uint64_t& in_row) {
   if (self->now() != readings.last_ns) {
     readings.in_row = readings.processor_in_row = 0;
     readings.first_ns = self->now();
@@ -118,7 +118,8 @@ Nanoseconds read_now() {
   const bool at_start = timeline().alone() && !drive_in_use();
   timeline().advance(*self, at_start ? kReadingAtStart : reading_time(readings, readings.in_row));
   readings.last_ns = self->now();
-  if (signal_due) deliver_signals();
+  if (signal_due) [[unlikely]]
+    deliver_signals();
   return readings.last_ns;
 }
 
@@ -128,11 +129,11 @@ using twin::self;
 
 TWIN_EXPORT int clock_gettime(clockid_t clock, timespec* result) {
   if (self == nullptr) return TWIN_REAL(clock_gettime)(clock, result);
-  if (clock < 0) {
-    twin::refuse("the clock of another process, another thread or a device", "it runs on the host",
-                 "Use CLOCK_MONOTONIC, CLOCK_PROCESS_CPUTIME_ID or CLOCK_THREAD_CPUTIME_ID");
-  }
-  if (!twin::is_clock(clock)) {
+  if (!twin::is_clock(clock)) [[unlikely]] {
+    if (clock < 0) {
+      twin::refuse("the clock of another process, another thread or a device", "it runs on the host",
+                   "Use CLOCK_MONOTONIC, CLOCK_PROCESS_CPUTIME_ID or CLOCK_THREAD_CPUTIME_ID");
+    }
     errno = EINVAL;
     return -1;
   }

@@ -22,7 +22,7 @@
 namespace twin {
 
 const char signals_key = 0;
-Nanoseconds timer_due = kNever;
+std::atomic<Nanoseconds> timer_due{kNever};
 
 namespace {
 
@@ -52,8 +52,9 @@ std::list<Timer>& timers() {
 }
 
 void find_next_due() {
-  timer_due = kNever;
-  for (const Timer& timer : timers()) timer_due = std::min(timer_due, timer.due);
+  Nanoseconds due = kNever;
+  for (const Timer& timer : timers()) due = std::min(due, timer.due);
+  timer_due.store(due, std::memory_order_relaxed);
 }
 
 Timer* find_timer(int descriptor) {
@@ -156,7 +157,7 @@ bool send(Timer& timer) {
 }  // namespace
 
 void expire_timers() {
-  const Nanoseconds now = timer_due;
+  const Nanoseconds now = next_timer();
   for (Timer& timer : timers()) {
     if (timer.due != now) continue;
     timer.due = timer.interval > 0 ? now + timer.interval : kNever;

@@ -2,13 +2,16 @@
 // are events on the timeline, like those of the drive.
 #pragma once
 
+#include <atomic>
+
 #include "core/units.h"
 
 namespace twin {
 
-// When the next timer expires; kNever if no timer is armed.
-extern Nanoseconds timer_due;
-inline Nanoseconds next_timer() { return timer_due; }
+extern std::atomic<Nanoseconds> timer_due;
+
+// Returns when the next timer expires; kNever if no timer is armed. A watchdog may call this at any time.
+inline Nanoseconds next_timer() { return timer_due.load(std::memory_order_relaxed); }
 
 // Expires the timers that are due first. Call from within EventSource::advance().
 void expire_timers();
