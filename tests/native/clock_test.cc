@@ -112,7 +112,7 @@ TEST_CASE("an event is handled before a thread that is due at the same time") {
   program.bell.key = &key;
   program.begin([&](VirtualThread& self) {
     program.bell.ring_at(100);
-    program.timeline.drive_changed(self);
+    program.timeline.source_changed(self);
     CHECK(program.timeline.wait(self, &key, kNever));
     program.say(self, "heard");
   });

@@ -1,14 +1,24 @@
-// Tests of the preload library: threads, locks, condition variables, descriptors, timers and libaio in virtual time.
+// Tests of the preload library: threads, locks, condition variables, descriptors, clocks, timers, signals and libaio in
+// virtual time.
 // test_native.py runs this program on a simulated drive, with the environment of `twin run`.
 #include <doctest/doctest.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/timerfd.h>
+#include <sys/times.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -318,6 +328,208 @@ TEST_CASE("a timer of timerfd_create() expires in virtual time and wakes epoll")
   CHECK(left.it_interval.tv_nsec == 10 * kMillisecond);
   close(set);
   close(timer);
+}
+
+// ---- timers and signals
+
+volatile sig_atomic_t alarms = 0;
+
+// Counts the signals of a kind during its lifetime.
+class Handler {
+ public:
+  explicit Handler(int signal) : signal_(signal) {
+    alarms = 0;
+    struct sigaction action{};
+    action.sa_handler = [](int) { alarms = alarms + 1; };
+    sigaction(signal, &action, &before_);
+  }
+  ~Handler() { sigaction(signal_, &before_, nullptr); }
+  Handler(const Handler&) = delete;
+  Handler& operator=(const Handler&) = delete;
+
+ private:
+  int signal_;
+  struct sigaction before_{};
+};
+
+TEST_CASE("setitimer() sends signals in virtual time and getitimer() counts down") {
+  const Handler handler(SIGALRM);
+  const std::int64_t before = now_ns();
+  const itimerval every{{0, 20'000}, {0, 50'000}};
+  REQUIRE(setitimer(ITIMER_REAL, &every, nullptr) == 0);
+  sleep_ms(30);
+  itimerval left{};
+  CHECK(getitimer(ITIMER_REAL, &left) == 0);
+  CHECK(about(left.it_value.tv_usec * 1000, 20 * kMillisecond - kMillisecond / 4));
+  timespec rest{};
+  const timespec second{1, 0};
+  CHECK(nanosleep(&second, &rest) == -1);
+  CHECK(errno == EINTR);
+  CHECK(about(now_ns() - before, 50 * kMillisecond));
+  CHECK(about(kSecond - (rest.tv_sec * kSecond + rest.tv_nsec), 20 * kMillisecond - kMillisecond / 4));
+  CHECK(pause() == -1);
+  CHECK(about(now_ns() - before, 70 * kMillisecond));
+  CHECK(poll(nullptr, 0, 1000) == -1);
+  CHECK(about(now_ns() - before, 90 * kMillisecond));
+  const itimerval off{};
+  itimerval was{};
+  CHECK(setitimer(ITIMER_REAL, &off, &was) == 0);
+  CHECK(was.it_interval.tv_usec == 20'000);
+  sleep_ms(100);
+  CHECK(alarms == 3);
+}
+
+TEST_CASE("alarm() ends a wait of the main thread for another thread") {
+  const Handler handler(SIGALRM);
+  CHECK(alarm(10) == 0);
+  CHECK(alarm(2) == 10);
+  const std::int64_t before = now_ns();
+  Threads threads;
+  threads.begin([&] {
+    while (alarms == 0) sleep_ms(100);
+  });
+  threads.join();
+  CHECK(now_ns() - before >= 2 * kSecond);
+  CHECK(now_ns() - before < 2 * kSecond + 200 * kMillisecond);
+}
+
+TEST_CASE("a timer of timer_create() reports its value and its overruns") {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  REQUIRE(pthread_sigmask(SIG_BLOCK, &signals, nullptr) == 0);
+  sigevent event{};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = SIGUSR1;
+  event.sigev_value.sival_int = 42;
+  timer_t timer = nullptr;
+  REQUIRE(timer_create(CLOCK_REALTIME, &event, &timer) == 0);
+  const itimerspec at{{0, 0}, in(50 * kMillisecond)};
+  REQUIRE(timer_settime(timer, TIMER_ABSTIME, &at, nullptr) == 0);
+  itimerspec left{};
+  CHECK(timer_gettime(timer, &left) == 0);
+  CHECK(about(left.it_value.tv_nsec, 50 * kMillisecond - kMillisecond / 4));
+  const timespec ten{0, 10 * kMillisecond};
+  siginfo_t info{};
+  CHECK(sigtimedwait(&signals, &info, &ten) == -1);
+  CHECK(errno == EAGAIN);
+  const std::int64_t before = now_ns();
+  CHECK(sigwaitinfo(&signals, &info) == SIGUSR1);
+  CHECK(about(now_ns() - before, 40 * kMillisecond - kMillisecond / 4));
+  CHECK(info.si_value.sival_int == 42);
+  CHECK(timer_getoverrun(timer) == 0);
+  CHECK(timer_delete(timer) == 0);
+  CHECK(timer_delete(timer) == -1);
+  REQUIRE(pthread_sigmask(SIG_UNBLOCK, &signals, nullptr) == 0);
+}
+
+TEST_CASE("reading a timer's descriptor waits until it expires on its own clock") {
+  for (const clockid_t clock : {CLOCK_REALTIME, CLOCK_MONOTONIC}) {
+    const int timer = timerfd_create(clock, 0);
+    const std::int64_t before = now_ns();
+    const itimerspec at{{0, 0}, in(25 * kMillisecond, clock)};
+    REQUIRE(timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, nullptr) == 0);
+    std::uint64_t expirations = 0;
+    CHECK(read(timer, &expirations, sizeof expirations) == sizeof expirations);
+    CHECK(expirations == 1);
+    CHECK(about(now_ns() - before, 25 * kMillisecond));
+    close(timer);
+  }
+}
+
+TEST_CASE("sleeps end at an absolute time of either clock, and select() returns the time that is left") {
+  for (const clockid_t clock : {CLOCK_REALTIME, CLOCK_MONOTONIC}) {
+    const std::int64_t before = now_ns();
+    const timespec at = in(30 * kMillisecond, clock);
+    CHECK(clock_nanosleep(clock, TIMER_ABSTIME, &at, nullptr) == 0);
+    CHECK(about(now_ns() - before, 30 * kMillisecond));
+  }
+  const timespec invalid{0, kSecond};
+  CHECK(nanosleep(&invalid, nullptr) == -1);
+  CHECK(clock_nanosleep(CLOCK_THREAD_CPUTIME_ID, 0, &invalid, nullptr) == EINVAL);
+  timeval limit{0, 40'000};
+  CHECK(select(0, nullptr, nullptr, nullptr, &limit) == 0);
+  CHECK(limit.tv_usec == 0);
+}
+
+TEST_CASE("a loop on each clock of processor time ends") {
+  const auto waits = [](auto read_ms) {
+    const std::int64_t end = read_ms() + 20;
+    while (read_ms() < end) {
+    }
+    return true;
+  };
+  CHECK(waits([] { return clock() / (CLOCKS_PER_SEC / 1000); }));
+  CHECK(waits([] { return now_ns(CLOCK_PROCESS_CPUTIME_ID) / kMillisecond; }));
+  CHECK(waits([] { return now_ns(CLOCK_THREAD_CPUTIME_ID) / kMillisecond; }));
+  CHECK(waits([] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_stime.tv_sec * 1000 + usage.ru_stime.tv_usec / 1000;
+  }));
+  CHECK(waits([] {
+    tms used{};
+    times(&used);
+    return std::int64_t{used.tms_stime} * 10;
+  }));
+}
+
+TEST_CASE("the processor time of the process is that of all threads") {
+  const std::int64_t before = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+  Threads threads;
+  threads.begin([&] {
+    while (now_ns(CLOCK_THREAD_CPUTIME_ID) < 30 * kMillisecond) {
+    }
+  });
+  threads.join();
+  CHECK(now_ns(CLOCK_PROCESS_CPUTIME_ID) - before >= 30 * kMillisecond);
+  CHECK(now_ns(CLOCK_THREAD_CPUTIME_ID) < now_ns(CLOCK_PROCESS_CPUTIME_ID));
+}
+
+TEST_CASE("a futex by number wakes and times out in virtual time") {
+  std::uint32_t word = 1;
+  const std::int64_t before = now_ns();
+  const timespec limit{0, 15 * kMillisecond};
+  CHECK(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 1, &limit) == -1);
+  CHECK(errno == ETIMEDOUT);
+  CHECK(about(now_ns() - before, 15 * kMillisecond));
+  CHECK(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 2, &limit) == -1);
+  CHECK(errno == EAGAIN);
+  Threads threads;
+  threads.begin([&] {
+    sleep_ms(20);
+    CHECK(syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1) == 1);
+  });
+  CHECK(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 1, nullptr) == 0);
+  CHECK(about(now_ns() - before, 35 * kMillisecond));
+  threads.join();
+}
+
+TEST_CASE("the threads of C11 run in virtual time") {
+  thrd_t thread{};
+  const std::int64_t before = now_ns();
+  const auto run = [](void*) {
+    const timespec time{0, 45 * kMillisecond};
+    return thrd_sleep(&time, nullptr) == 0 ? 7 : 0;
+  };
+  REQUIRE(thrd_create(&thread, run, nullptr) == thrd_success);
+  int result = 0;
+  CHECK(thrd_join(thread, &result) == thrd_success);
+  CHECK(result == 7);
+  CHECK(about(now_ns() - before, 45 * kMillisecond));
+}
+
+TEST_CASE("fcntl() switches O_DIRECT of the drive on and off") {
+  const int drive = open(getenv("TWIN_DRIVE"), O_RDONLY);
+  std::array<char, 512> memory{};
+  CHECK(pread(drive, memory.data(), 100, 0) == 100);
+  REQUIRE(fcntl(drive, F_SETFL, fcntl(drive, F_GETFL) | O_DIRECT) == 0);
+  CHECK((fcntl(drive, F_GETFL) & (O_DIRECT | O_ACCMODE)) == (O_DIRECT | O_RDONLY));
+  CHECK(pread(drive, memory.data(), 100, 0) == -1);
+  CHECK(errno == EINVAL);
+  REQUIRE(fcntl(drive, F_SETFL, fcntl(drive, F_GETFL) & ~O_DIRECT) == 0);
+  CHECK(pread(drive, memory.data(), 100, 0) == 100);
+  close(drive);
 }
 
 TEST_CASE("a write by another thread wakes epoll") {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -308,6 +309,73 @@ TEST_CASE("an SSD reports that it deallocates blocks, a hard disk does not") {
   CHECK(answer(ssd, {0x12, 1, 0xB2, 0, 255, 0}).size() == 8);
   CHECK(answer(disk, {0x12, 1, 0xB0, 0, 255, 0})[20] == 0);
   CHECK(answer(ssd, {0x12, 1, 0xB0, 0, 255, 0})[20] == 0xFF);
+}
+
+const std::string kSata = text_of("mode_page.WCE 1 changeable\nmode_page.savable 0\n", "1", "sata");
+
+Bytes pass_through(std::uint8_t command, std::uint8_t features = 0, std::uint8_t flags = 0x0E) {
+  return {0x85, 0x08, flags, 0, features, 0, 1, 0, 0, 0, 0x4F, 0, 0xC2, 0, command, 0};
+}
+
+std::string swapped(const Bytes& data, std::size_t word, std::size_t words) {
+  std::string text;
+  for (std::size_t i = 2 * word; i < 2 * (word + words); ++i) text += static_cast<char>(data[i ^ 1]);
+  return text;
+}
+
+TEST_CASE("a SATA drive answers IDENTIFY DEVICE with its identity and current settings") {
+  const Folder folder;
+  ScsiTarget target(kSata + "link.rate 550000000\nlink.queue_slots 32\n", folder.path);
+  const Bytes data = answer(target, pass_through(0xEC));
+  REQUIRE(data.size() == 512);
+  const auto word = [&](std::size_t index) { return data[2 * index] | data[2 * index + 1] << 8; };
+  CHECK(swapped(data, 27, 20) == "PX05SMB040                              ");
+  CHECK(swapped(data, 10, 10) == "SERIAL01            ");
+  CHECK(word(100) + (word(101) << 16) == 400088457216 / 512);
+  CHECK(word(75) == 31);
+  CHECK(word(76) == 0x010E);  // three generations, and native command queuing
+  CHECK(word(108) == 0x5000);
+  CHECK(word(217) == 1);
+  CHECK((word(85) & 0x20) != 0);
+  CHECK(std::accumulate(data.begin(), data.end(), 0) % 256 == 0);
+  REQUIRE(change(target, "WCE", 0).status == 0);
+  CHECK((answer(target, pass_through(0xEC))[170] & 0x20) == 0);
+  CHECK(answer(target, {0xA1, 0x08, 0x0E, 0, 1, 0, 0, 0, 0, 0xEC, 0, 0}).size() == 512);
+  const Bytes page = answer(target, {0x12, 1, 0x89, 3, 0, 0});
+  CHECK(page.size() == 512);  // the space; the page has 572 bytes
+  CHECK(page[60] == data[0]);
+}
+
+TEST_CASE("a SATA drive reports its health, and aborts commands that it does not have") {
+  const Folder folder;
+  ScsiTarget target(kSata, folder.path);
+  CHECK(answer(target, pass_through(0xB0, 0xD0)).size() == 512);
+  // RETURN STATUS with the registers: no threshold is exceeded
+  ScsiResult result = execute(target, pass_through(0xB0, 0xDA, 0x2C));
+  CHECK(result.status == 2);
+  CHECK(result.sense_bytes == 22);
+  CHECK(result.sense[1] == 1);
+  CHECK(result.sense[17] == 0x4F);
+  CHECK(result.sense[19] == 0xC2);
+  result = execute(target, pass_through(0x25));  // READ DMA EXT
+  CHECK(result.sense[1] == 0x0B);
+  CHECK((result.sense[21] & 1) == 1);
+  CHECK(is_error(execute(target, {0x4D, 0, 0x40, 0, 0, 0, 0, 1, 0, 0}), 0x20));
+}
+
+TEST_CASE("a SAS drive has log pages, and takes no ATA commands") {
+  const Folder folder;
+  ScsiTarget target(kAllChangeable + "ageing.cycles 300\nageing.rated_cycles 3000\n", folder.path);
+  const auto log = [&](std::uint8_t page) {
+    return answer(target, {0x4D, 0, static_cast<std::uint8_t>(0x40 | page), 0, 0, 0, 0, 2, 0, 0});
+  };
+  CHECK(log(0x00) == Bytes{0, 0, 0, 5, 0x00, 0x0D, 0x10, 0x11, 0x2F});
+  CHECK(log(0x11).back() == 10);    // percent of the rated cycles
+  CHECK(log(0x0D).back() == 0xFF);  // the temperature is unknown
+  CHECK(log(0x10).size() == 4 + 20 * 20);
+  CHECK(log(0x10)[7] == 16);
+  CHECK(is_error(execute(target, {0x4D, 0, 0x42, 0, 0, 0, 0, 1, 0, 0}), 0x24));
+  CHECK(is_error(execute(target, pass_through(0xEC)), 0x20));
 }
 
 TEST_CASE("sense data have the requested format") {

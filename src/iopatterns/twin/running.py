@@ -32,11 +32,13 @@ replaced with the path of the drive; the environment variable TWIN_DRIVE holds t
   --interval TIME         virtual time between two snapshots of the counters (default: 100 ms)
   --interval-bytes SIZE   written bytes between two snapshots (default: no limit)
 
-For fio the options --thread=1 and --clocksource=clock_gettime are added if they are missing.
+For fio the options --thread=1 and --clocksource=clock_gettime are added if they are missing, for smartctl the option
+-d with the type of the drive.
 """
 
 _OPTIONS = ("help", "keep-data", "overwrite", "state=", "set=", "counters=", "interval=", "interval-bytes=")
 _FLAGS = ("--keep-data", "--overwrite")
+_SMARTCTL_TYPES = {"sata": "sat", "sas": "scsi", "nvme": "nvme"}  # by transport
 
 
 def main(arguments: "list[str]") -> "NoReturn":
@@ -295,7 +297,8 @@ def command_on_drive(command: "Sequence[str]", environment: "Mapping[str, str]")
 
     ``{drive}`` in the words of the command is replaced with the path of the drive. If the program is fio, its options
     and job files are checked. Two options that virtual time requires are added to fio's command if they are not given:
-    ``--thread=1`` and ``--clocksource=clock_gettime``.
+    ``--thread=1`` and ``--clocksource=clock_gettime``. For smartctl, which knows the type of a drive by its name in
+    /dev, the option ``-d`` is added.
 
     Args:
         command: Program and arguments: ``["fio", "--filename={drive}", "job.fio"]``.
@@ -307,7 +310,10 @@ def command_on_drive(command: "Sequence[str]", environment: "Mapping[str, str]")
     """
     drive = environment["TWIN_DRIVE"]
     words = [word.replace("{drive}", drive) for word in command]
-    if os.path.basename(words[0]) != "fio":  # noqa: PTH119
+    program = os.path.basename(words[0])  # noqa: PTH119
+    if program == "smartctl" and not any(word.startswith(("-d", "--device")) for word in words):
+        return [words[0], "-d", _SMARTCTL_TYPES[_transport(environment["TWIN_MODEL"])], *words[1:]]
+    if program != "fio":
         return words
     from iopatterns.twin.fio_command_line import FioCommandLine
 
@@ -320,6 +326,16 @@ def command_on_drive(command: "Sequence[str]", environment: "Mapping[str, str]")
     if "clocksource" not in fio.options:
         added.append("--clocksource=clock_gettime")
     return [words[0], *added, *words[1:]]
+
+
+def _transport(text_file: str) -> str:
+    """Return the transport of a drive: ``sata``, ``sas`` or ``nvme``.
+
+    Args:
+        text_file: File with the parameters for the simulated drive, with lines of ``key value``.
+    """
+    with open(text_file, encoding="utf-8") as file:
+        return next(line.split()[1] for line in file if line.startswith("identity.transport "))
 
 
 def _run_and_convert(command: "Sequence[str]", environment: "Mapping[str, str]", counters: ownership.OutputFile) -> int:

@@ -130,6 +130,13 @@ bool Timeline::wake_one_at(const void* key, Nanoseconds when) {
   return true;
 }
 
+void Timeline::interrupt_first(Nanoseconds when) {
+  VirtualThread& first = *threads_.front();
+  if (!first.interruptible) return;
+  first.due_ = std::min(first.due_, std::max(first.now_, when));
+  next_due_ = std::min(next_due_, first.due_);
+}
+
 void Timeline::wake_all(const VirtualThread& self, const void* key) {
   while (wake_one_at(key, self.now_)) {
   }

@@ -39,8 +39,9 @@ class EventSource {
 struct ClockReadings {
   std::uint64_t all = 0;
   std::uint64_t in_row = 0;
-  Nanoseconds first_ns = 0;  // when the readings in a row began
-  Nanoseconds last_ns = 0;   // end of the last reading
+  std::uint64_t processor_in_row = 0;  // of the clocks of processor time
+  Nanoseconds first_ns = 0;            // when the readings in a row began
+  Nanoseconds last_ns = 0;             // end of the last reading
 };
 
 class VirtualThread {
@@ -55,9 +56,10 @@ class VirtualThread {
 
   Nanoseconds cpu_ns = 0;  // processor time charged to the thread
   ClockReadings clock_readings;
-  std::uint64_t waits = 0;  // number of calls of Timeline::wait()
-  pthread_t thread{};       // set by the creator of the thread
-  int job = -1;             // number among the threads that use the drive; -1: does not use the drive
+  std::uint64_t waits = 0;     // number of calls of Timeline::wait()
+  bool interruptible = false;  // whether a signal ends its wait
+  pthread_t thread{};          // set by the creator of the thread
+  int job = -1;                // number among the threads that use the drive; -1: does not use the drive
 
  private:
   friend class Timeline;
@@ -112,8 +114,11 @@ class Timeline {
   // at `when`. Returns false if no thread waits.
   bool wake_one_at(const void* key, Nanoseconds when);
 
-  // Call after submitting work to the drive: recomputes when its next event is due.
-  void drive_changed(const VirtualThread& self) { find_next_due(self); }
+  // Ends the wait of the first thread at `when`, from within EventSource::advance(), if the thread is interruptible.
+  void interrupt_first(Nanoseconds when);
+
+  // Call after the event source has got a new event: recomputes when its next event is due.
+  void source_changed(const VirtualThread& self) { find_next_due(self); }
 
   // Removes a virtual thread whose real thread could not be created.
   void remove(VirtualThread& never_begun);
@@ -122,6 +127,15 @@ class Timeline {
   [[nodiscard]] bool has(pthread_t thread) const;
 
   [[nodiscard]] bool alone() const { return threads_.size() == 1; }
+
+  // Returns whether a thread is the oldest that has not left: the main thread, unless it has ended.
+  [[nodiscard]] bool is_first(const VirtualThread& thread) const { return threads_.front() == &thread; }
+
+  // Calls visit(thread) for each thread since the beginning, also for those that have left.
+  template <class Visit>
+  void for_all(Visit&& visit) const {
+    for (const auto& each : all_) visit(*each);
+  }
 
   // The number of turns so far, the running thread, and the number of threads that have not left. A watchdog may call
   // these functions at any time.

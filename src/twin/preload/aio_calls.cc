@@ -2,15 +2,29 @@
 #include <aio.h>
 #include <errno.h>
 #include <linux/aio_abi.h>
+#include <mqueue.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/sem.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/times.h>
+#include <sys/timex.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/slot_pool.h"
@@ -194,10 +208,12 @@ int get_events(void* handle, long least, long most, io_event* events, const time
     skip_empty_polls(*context);
   } else {
     // like the kernel, wakes the thread once: when all wanted operations are complete, or its time is over
-    while (completed(*context) < wanted() && twin::self->now() < until) {
-      twin::timeline().wait(*twin::self, context, until);
+    bool interrupted = false;
+    while (completed(*context) < wanted() && twin::self->now() < until && !interrupted) {
+      interrupted = twin::wait_interruptibly(context, until) == twin::Wait::kInterrupted;
       waited = true;
     }
+    if (interrupted && completed(*context) == 0) return -EINTR;
     if (waited) twin::spend(twin::drive().wakeup_cost_ns());
   }
   long got = 0;
@@ -277,7 +293,31 @@ TWIN_EXPORT int io_cancel(void* handle, void* iocb, void* event) {
   return kCannotCancel;
 }
 
-// The same calls by number: fio makes some of its calls in this way. They return -1 with errno set.
+namespace {
+
+// Calls a function with the arguments of a system call.
+template <class Result, class... Argument, std::size_t... kIndex>
+long call_with(Result (*function)(Argument...), const long* arguments, std::index_sequence<kIndex...>) {
+  [[maybe_unused]] const auto as = [](auto* type, long value) {
+    using Type = std::remove_pointer_t<decltype(type)>;
+    if constexpr (std::is_pointer_v<Type>) {
+      return reinterpret_cast<Type>(value);
+    } else {
+      return static_cast<Type>(value);
+    }
+  };
+  return static_cast<long>(function(as(static_cast<Argument*>(nullptr), arguments[kIndex])...));
+}
+
+template <class Result, class... Argument>
+long call_with(Result (*function)(Argument...), const long* arguments) {
+  return call_with(function, arguments, std::index_sequence_for<Argument...>());
+}
+
+}  // namespace
+
+// The same calls, and calls about time, by number: fio makes some of its calls in this way. They return -1 with errno
+// set.
 TWIN_EXPORT long syscall(long number, ...) noexcept {
   va_list arguments;
   va_start(arguments, number);
@@ -306,6 +346,57 @@ TWIN_EXPORT long syscall(long number, ...) noexcept {
     case SYS_io_cancel:
       result = kCannotCancel;
       break;
+    case SYS_futex:
+      return twin::futex(a);
+    case SYS_clock_nanosleep:
+      result = -static_cast<int>(call_with(&clock_nanosleep, a));
+      break;
+#define TWIN_BY_NUMBER(function) \
+  case SYS_##function:           \
+    return call_with(&function, a);
+      TWIN_BY_NUMBER(clock_gettime)
+      TWIN_BY_NUMBER(clock_getres)
+      TWIN_BY_NUMBER(clock_settime)
+      TWIN_BY_NUMBER(clock_adjtime)
+      TWIN_BY_NUMBER(adjtimex)
+      TWIN_BY_NUMBER(settimeofday)
+      TWIN_BY_NUMBER(gettimeofday)
+      TWIN_BY_NUMBER(times)
+      TWIN_BY_NUMBER(getrusage)
+      TWIN_BY_NUMBER(wait4)
+      TWIN_BY_NUMBER(nanosleep)
+      TWIN_BY_NUMBER(setitimer)
+      TWIN_BY_NUMBER(getitimer)
+      TWIN_BY_NUMBER(timerfd_create)
+      TWIN_BY_NUMBER(timerfd_settime)
+      TWIN_BY_NUMBER(timerfd_gettime)
+      TWIN_BY_NUMBER(mq_timedreceive)
+      TWIN_BY_NUMBER(mq_timedsend)
+      TWIN_BY_NUMBER(recvmmsg)
+      TWIN_BY_NUMBER(semtimedop)
+#ifdef SYS_alarm  // older calls, which newer processors do not have
+      TWIN_BY_NUMBER(alarm)
+      TWIN_BY_NUMBER(time)
+      TWIN_BY_NUMBER(pause)
+      TWIN_BY_NUMBER(select)
+      TWIN_BY_NUMBER(poll)
+      TWIN_BY_NUMBER(epoll_wait)
+#endif
+#undef TWIN_BY_NUMBER
+    // timers and signal masks have other types in the kernel than in the C library
+    case SYS_timer_create:
+    case SYS_timer_settime:
+    case SYS_timer_gettime:
+    case SYS_timer_getoverrun:
+    case SYS_timer_delete:
+    case SYS_pselect6:
+    case SYS_ppoll:
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+    case SYS_rt_sigtimedwait:
+    case SYS_rt_sigsuspend:
+      twin::refuse("this call about time by its number", "it would use the host's clock",
+                   "Call the function of the C library instead of syscall()");
     default:
       return TWIN_REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
   }

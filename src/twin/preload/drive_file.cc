@@ -162,7 +162,7 @@ int open_drive(int flags) {
   }
   fcntl(descriptor, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
   if ((flags & O_CLOEXEC) == 0) fcntl(descriptor, F_SETFD, 0);
-  open_files[descriptor] = new OpenFile{flags};
+  open_files[descriptor] = new OpenFile{flags & ~(O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC)};
   return descriptor;
 }
 
@@ -184,6 +184,12 @@ void copy_descriptor(int from, int to) {
 
 int flags_of(int descriptor) { return open_files[descriptor]->flags; }
 
+void set_flags(int descriptor, int flags) {
+  constexpr int kChangeable = O_APPEND | O_DIRECT | O_NOATIME | O_NONBLOCK;
+  int& current = open_files[descriptor]->flags;
+  current = (current & ~kChangeable) | (flags & kChangeable);
+}
+
 const Parameters& drive_parameters() {
   if (!the_parameters) {
     from_model([](const char* path) {
@@ -200,6 +206,14 @@ ScsiTarget& scsi_target() {
         [](const char* path) { the_target = std::make_unique<ScsiTarget>(read_text(path), needed("TWIN_STATE")); });
   }
   return *the_target;
+}
+
+const NvmeController& nvme_controller() {
+  static std::unique_ptr<NvmeController> controller;
+  if (!controller) {
+    from_model([](const char* path) { controller = std::make_unique<NvmeController>(read_text(path)); });
+  }
+  return *controller;
 }
 
 Drive& drive() {
@@ -244,16 +258,19 @@ void write_totals() {
   visit_counters(the_drive->counters(), [&](const char* name, std::uint64_t value) {
     text.append(name).append(" ").append(std::to_string(value)).append("\n");
   });
-  const int file = open_own_file(path, O_WRONLY | O_CREAT);
-  if (ftruncate(file, 0) != 0) fail(std::string(path) + ": " + strerror(errno));
-  const ssize_t written = TWIN_REAL(write)(file, text.data(), text.size());
-  TWIN_REAL(close)(file);
-  if (written != static_cast<ssize_t>(text.size())) {
-    fail("the counters could not be written in full: is the disk full?");
-  }
+  write_own_file(path, text);
 }
 
 }  // namespace
+
+void write_own_file(const char* path, const std::string& text) {
+  const int file = open_own_file(path, O_WRONLY | O_CREAT);
+  if (TWIN_REAL(ftruncate)(file, 0) != 0) fail(std::string(path) + ": " + strerror(errno));
+  const ssize_t written = TWIN_REAL(write)(file, text.data(), text.size());
+  TWIN_REAL(close)(file);
+  if (written != static_cast<ssize_t>(text.size()))
+    fail(std::string(path) + ": not written in full: is the disk full?");
+}
 
 void finish_recording() {
   write_totals();
@@ -290,7 +307,7 @@ void send(const Request& request, Nanoseconds cost, const Pending& who) {
 void submit(const Request& request, const void* key, Nanoseconds* done_ns) {
   const Nanoseconds cost = drive().submit_cost_ns(request);
   send(request, cost, {key, done_ns, 0});
-  timeline().drive_changed(*self);
+  timeline().source_changed(*self);
   spend(cost);
 }
 
@@ -301,6 +318,8 @@ void serve(const Request& request) {
   send(request, before, {&done_ns, &done_ns, after});
   self->cpu_ns += before + after;
   while (done_ns == kNever) timeline().wait(*self, &done_ns, kNever);
+  if (signal_due) [[unlikely]]
+    deliver_signals();
 }
 
 ssize_t check_transfer(Operation operation, const iovec* parts, int count, off_t offset, int flags) {

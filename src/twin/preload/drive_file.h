@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "core/units.h"
 #include "drive/drive.h"
+#include "nvme/nvme_controller.h"
 #include "scsi/scsi_target.h"
 
 namespace twin {
@@ -16,6 +18,9 @@ namespace twin {
 // The path of the drive; nullptr if the program runs without a drive.
 const char* drive_path();
 bool is_drive_path(const char* path);
+
+// Replaces the content of a file in the state folder. A link is not followed.
+void write_own_file(const char* path, const std::string& text);
 
 // Opens a descriptor for the drive. Returns -1 with errno set as open() does. For the kernel the descriptor is an
 // empty, sealed file in memory. A call that is not interposed therefore fails or finds the end of the file; it never
@@ -26,10 +31,11 @@ bool is_drive(int descriptor);  // takes any number
 void forget_descriptor(int descriptor);
 void copy_descriptor(int from, int to);
 
-// The drive, its parameters and its SCSI target. Each is created on first use.
+// The drive, its parameters, its SCSI target and, for an NVMe drive, its controller. Each is created on first use.
 Drive& drive();
 const Parameters& drive_parameters();
 ScsiTarget& scsi_target();
+const NvmeController& nvme_controller();
 
 // Submits a request and waits for its completion. Its offset and size must be whole sectors within the drive.
 void serve(const Request& request);
@@ -53,6 +59,8 @@ Request sectors(Operation operation, std::uint64_t offset_bytes, std::uint64_t s
 // Moves the data of a transfer between the program's memory and the file of --keep-data. Takes no virtual time.
 void move_data(Operation operation, const iovec* parts, int count, off_t offset, std::uint64_t size_bytes);
 int flags_of(int descriptor);
+// Changes the flags that F_SETFL of fcntl() can change: O_APPEND, O_DIRECT, O_NOATIME, O_NONBLOCK.
+void set_flags(int descriptor, int flags);
 
 // Submits a request without waiting, and charges its processor time to the calling thread. `*done_ns` is kNever while
 // the request is outstanding. On completion it becomes the time of completion, and a thread that waits for `key` on the

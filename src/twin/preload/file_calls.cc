@@ -7,10 +7,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <string>
+
 #include "preload/drive_file.h"
 #include "preload/foreign_files.h"
 #include "preload/process.h"
 #include "preload/real.h"
+#include "preload/sysfs.h"
+#include "preload/timers.h"
 
 // glibc's checked variants, for programs built with _FORTIFY_SOURCE.
 extern "C" {
@@ -60,39 +64,42 @@ template <class Call>
 int open_file(int folder, const char* path, int flags, Call call) {
   if (twin::is_drive_path(path)) return twin::open_drive(flags);
   twin::check_open(folder, path, flags);
-  return twin::opened(call());
+  if ((flags & O_DIRECT) != 0) twin::measures_other_file();
+  const std::string file = twin::outside_sysfs(path);
+  return twin::opened(call(path == nullptr ? path : file.c_str()));
 }
 
 }  // namespace
 
 TWIN_EXPORT int open(const char* path, int flags, ...) {
   TWIN_MODE(flags, flags)
-  return open_file(AT_FDCWD, path, flags, [=] { return TWIN_REAL(open)(path, flags, mode); });
+  return open_file(AT_FDCWD, path, flags, [=](const char* file) { return TWIN_REAL(open)(file, flags, mode); });
 }
 
 TWIN_EXPORT int open64(const char*, int, ...) TWIN_ALIAS_OF(open);
 
 TWIN_EXPORT int openat(int folder, const char* path, int flags, ...) {
   TWIN_MODE(flags, flags)
-  return open_file(folder, path, flags, [=] { return TWIN_REAL(openat)(folder, path, flags, mode); });
+  return open_file(folder, path, flags, [=](const char* file) { return TWIN_REAL(openat)(folder, file, flags, mode); });
 }
 
 TWIN_EXPORT int openat64(int, const char*, int, ...) TWIN_ALIAS_OF(openat);
 
 TWIN_EXPORT int __open_2(const char* path, int flags) {
-  return open_file(AT_FDCWD, path, flags, [=] { return TWIN_REAL(__open_2)(path, flags); });
+  return open_file(AT_FDCWD, path, flags, [=](const char* file) { return TWIN_REAL(__open_2)(file, flags); });
 }
 
 TWIN_EXPORT int __open64_2(const char*, int) TWIN_ALIAS_OF(__open_2);
 
 TWIN_EXPORT int __openat_2(int folder, const char* path, int flags) {
-  return open_file(folder, path, flags, [=] { return TWIN_REAL(__openat_2)(folder, path, flags); });
+  return open_file(folder, path, flags, [=](const char* file) { return TWIN_REAL(__openat_2)(folder, file, flags); });
 }
 
 TWIN_EXPORT int __openat64_2(int, const char*, int) TWIN_ALIAS_OF(__openat_2);
 
 TWIN_EXPORT int creat(const char* path, mode_t mode) {
-  return open_file(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, [=] { return TWIN_REAL(creat)(path, mode); });
+  return open_file(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC,
+                   [=](const char* file) { return TWIN_REAL(creat)(file, mode); });
 }
 
 TWIN_EXPORT int creat64(const char*, mode_t) TWIN_ALIAS_OF(creat);
@@ -100,19 +107,22 @@ TWIN_EXPORT int creat64(const char*, mode_t) TWIN_ALIAS_OF(creat);
 TWIN_EXPORT int close(int descriptor) {
   if (twin::is_drive(descriptor)) twin::forget_descriptor(descriptor);
   twin::forget_foreign(descriptor);
-  if (twin::self != nullptr) twin::forget_timer(descriptor);
+  twin::forget_timer(descriptor);
   return TWIN_REAL(close)(descriptor);
 }
 
 TWIN_EXPORT ssize_t read(int descriptor, void* buffer, size_t size) {
-  if (!twin::is_drive(descriptor)) return TWIN_REAL(read)(descriptor, buffer, size);
+  if (!twin::is_drive(descriptor)) {
+    if (twin::is_timer(descriptor) && twin::wait_for_timer(descriptor) != 0) return -1;
+    return TWIN_REAL(read)(descriptor, buffer, size);
+  }
   const iovec part{buffer, size};
   return twin::transfer_here(descriptor, Operation::kRead, &part, 1);
 }
 
 TWIN_EXPORT ssize_t __read_chk(int descriptor, void* buffer, size_t size, size_t room) {
-  return twin::is_drive(descriptor) ? read(descriptor, buffer, size)
-                                    : TWIN_REAL(__read_chk)(descriptor, buffer, size, room);
+  if (twin::is_drive(descriptor) || twin::is_timer(descriptor)) return read(descriptor, buffer, size);
+  return TWIN_REAL(__read_chk)(descriptor, buffer, size, room);
 }
 
 TWIN_EXPORT ssize_t readv(int descriptor, const iovec* parts, int count) {
@@ -192,11 +202,15 @@ TWIN_EXPORT off_t lseek(int descriptor, off_t offset, int origin) noexcept {
 TWIN_EXPORT off64_t lseek64(int, off64_t, int) noexcept TWIN_ALIAS_OF(lseek);
 
 TWIN_EXPORT int fsync(int descriptor) {
-  return twin::is_drive(descriptor) ? twin::flush_drive() : TWIN_REAL(fsync)(descriptor);
+  if (twin::is_drive(descriptor)) return twin::flush_drive();
+  twin::measures_other_file();
+  return TWIN_REAL(fsync)(descriptor);
 }
 
 TWIN_EXPORT int fdatasync(int descriptor) {
-  return twin::is_drive(descriptor) ? twin::flush_drive() : TWIN_REAL(fdatasync)(descriptor);
+  if (twin::is_drive(descriptor)) return twin::flush_drive();
+  twin::measures_other_file();
+  return TWIN_REAL(fdatasync)(descriptor);
 }
 
 TWIN_EXPORT int syncfs(int descriptor) noexcept {

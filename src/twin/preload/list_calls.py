@@ -59,17 +59,32 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True)
+class Unreplaced:
+    """A row of the page's last table: functions about time that the preload library does not replace.
+
+    Attributes:
+        calls: The names of the functions.
+        why: Why the functions need no replacement.
+    """
+
+    calls: list[str]
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
 class CallTable:
     """The content of calls.yaml, from which the page docs/interposed-calls.md is made.
 
     Attributes:
         introduction: The text at the beginning of the page.
         groups: The sections of the page.
+        unreplaced: The rows of the last table.
         ending: The text at the end of the page.
     """
 
     introduction: str
     groups: list[Group]
+    unreplaced: list[Unreplaced]
     ending: str
 
 
@@ -80,14 +95,15 @@ def read(path: Path = TABLE) -> CallTable:
         path: The path of the file; by default that of calls.yaml.
 
     Raises:
-        TypeError: A key is unknown, or a key other than ``groups`` and ``entries`` is missing.
-        KeyError: The key ``groups`` or ``entries`` is missing.
+        TypeError: A key is unknown or missing.
+        KeyError: The key ``groups``, ``entries`` or ``unreplaced`` is missing.
     """
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     groups = [
         Group(**{**group, "entries": [Entry(**entry) for entry in group["entries"]]}) for group in content["groups"]
     ]
-    return CallTable(**{**content, "groups": groups})
+    unreplaced = [Unreplaced(**row) for row in content["unreplaced"]]
+    return CallTable(**{**content, "groups": groups, "unreplaced": unreplaced})
 
 
 def page(table: CallTable) -> str:
@@ -100,6 +116,9 @@ def page(table: CallTable) -> str:
     parts = ["# Interposed calls", table.introduction.strip(), note]
     for group in table.groups:
         parts += _section(group)
+    rows = ["| function | why it needs no replacement |", "|---|---|"]
+    rows += [f"| {_code(row.calls)} | {row.why} |" for row in table.unreplaced]
+    parts += ["## Functions about time that are not replaced", "\n".join(rows)]
     parts += ["## What is not listed", table.ending.strip()]
     return "\n\n".join(parts) + "\n"
 
@@ -110,10 +129,13 @@ def _section(group: Group) -> Iterator[str]:
         yield group.introduction.strip()
     rows = ["| call | what happens | why | limits |", "|---|---|---|---|"]
     for entry in group.entries:
-        calls = ", ".join(f"`{call}`" for call in entry.calls)
-        rows.append(f"| {calls} | {entry.happens} | {entry.why} | {entry.limits} |")
+        rows.append(f"| {_code(entry.calls)} | {entry.happens} | {entry.why} | {entry.limits} |")
     yield "\n".join(rows)
     yield f"Source: {', '.join(f'`{(HERE / file).relative_to(ROOT)}`' for file in group.files)}."
+
+
+def _code(calls: list[str]) -> str:
+    return ", ".join(f"`{call}`" for call in calls)
 
 
 if __name__ == "__main__":

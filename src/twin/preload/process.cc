@@ -6,31 +6,48 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 
 #include "preload/drive_file.h"
 #include "preload/output_check.h"
 #include "preload/real.h"
+#include "preload/timers.h"
 
 namespace twin {
 
 thread_local VirtualThread* self __attribute__((tls_model("initial-exec"))) = nullptr;
+bool signal_due = false;
 
 namespace {
 
 bool forked_child = false;
 bool had_threads = false;
+bool other_file_measured = false;
 std::uint64_t seed = 0;
 
-// The drive's events. There are none until the drive is created.
-class DriveEvents final : public EventSource {
+// The events of the drive, of which there are none until it is created, and of the program's timers.
+class Events final : public EventSource {
  public:
-  [[nodiscard]] Nanoseconds next_event() const override { return drive_next_event(); }
-  void advance(Nanoseconds until) override { drive_advance(until); }
+  [[nodiscard]] Nanoseconds next_event() const override {
+    if (next_timer() == kNever) [[likely]]
+      return drive_next_event();
+    return std::min(drive_next_event(), next_timer());
+  }
+  void advance(Nanoseconds until) override {
+    if (next_timer() == kNever) [[likely]] {
+      drive_advance(until);
+    } else if (next_timer() < drive_next_event()) {
+      expire_timers();
+    } else {
+      drive_advance(std::min(until, next_timer()));
+    }
+  }
 };
 
 [[noreturn]] void stuck() {
@@ -45,7 +62,7 @@ union TimelineHome {
   ~TimelineHome() {}
   Timeline timeline;
 } home;
-DriveEvents drive_events;
+Events events;
 
 // Limits on the running thread while other threads wait for their turn: how long it may block in a call that is not
 // interposed, and how long it may compute without reading the clock.
@@ -74,10 +91,11 @@ void* watch(void*) {
     waited_seconds = turned || now_ns != cpu_ns ? 0 : waited_seconds + 1;
     turns = timeline().turns();
     cpu_ns = now_ns;
-    if (timeline().size() > 1 && (waited_seconds >= kPatienceSeconds || held_seconds >= kComputingSeconds)) {
+    if ((timeline().size() > 1 || next_timer() != kNever) &&
+        (waited_seconds >= kPatienceSeconds || held_seconds >= kComputingSeconds)) {
       fail(
-          "a thread of the program keeps all others waiting: it waits in a way that cannot be served, or never looks at"
-          " the time. For fio: no idle-prof, no gtod_cpu");
+          "a thread of the program keeps all others and its timers waiting: it waits in a way that cannot be served, or"
+          " never looks at the time. For fio: no idle-prof, no gtod_cpu");
     }
   }
   return nullptr;
@@ -85,23 +103,28 @@ void* watch(void*) {
 
 void after_fork_in_child() {
   forked_child = true;
+  forget_signal_timers();
   if (self != nullptr) timeline().forget_others(*self);
 }
 
-void begin_watching() {
-  static bool watching = false;
-  if (watching) return;
-  watching = true;
-  pthread_t watcher;
-  if (TWIN_REAL(pthread_create)(&watcher, nullptr, &watch, nullptr) == 0) pthread_detach(watcher);
+// Whether the program has waited for another process, which may have used the drive.
+bool had_children() {
+  rusage usage;
+  return TWIN_REAL(getrusage)(RUSAGE_CHILDREN, &usage) == 0 && usage.ru_minflt > 0;
 }
 
-// Runs when the program exits by itself. Fails if its output is incomplete. Also fails if fio ran jobs that made no
-// request: fio then exits with status 0, and its output looks like a measurement. A fio without threads has run no job;
-// it has printed its version or its help.
+// Runs when the program exits by itself. Fails if it measured something else than the drive. Fails if its output is
+// incomplete. Also fails if fio ran jobs that made no request: fio then exits with status 0, and its output looks like
+// a measurement. A fio without threads has run no job; it has printed its version or its help.
 void check_end(int status, void*) {
   if (self == nullptr || forked_child || status != 0) return;
   check_output();
+  if (other_file_measured && !drive_was_asked() && !had_children()) {
+    fflush(nullptr);
+    fail(
+        "the program measured files that are not on the drive, in virtual time, so its figures say nothing. Give it"
+        " {drive} as the file. A program that needs a file system runs with `twin linux`");
+  }
   if (!had_threads || drive_was_asked() || !is_fio()) return;
   fflush(nullptr);  // fail() does not write what stdio has buffered
   fail(
@@ -112,7 +135,7 @@ void check_end(int status, void*) {
 // glibc calls constructors with the program's arguments.
 __attribute__((constructor)) void set_up(int count, char** words, char**) {
   if (drive_path() == nullptr) return;  // without a drive every call goes to the original function
-  new (&home.timeline) Timeline(drive_events, &stuck);
+  new (&home.timeline) Timeline(events, &stuck);
   self = &home.timeline.start(kMonotonicStart);
   self->thread = pthread_self();
   find_drive_seed(count, words);
@@ -159,6 +182,8 @@ bool is_fio() {
   return found;
 }
 
+void measures_other_file() { other_file_measured = true; }
+
 std::string printable(const char* name) {
   constexpr std::size_t kMost = 300;
   std::string text;
@@ -184,6 +209,29 @@ void fail(const std::string& message) {
 void spend(Nanoseconds cpu_ns) {
   self->cpu_ns += cpu_ns;
   timeline().advance(*self, cpu_ns);
+  if (signal_due) [[unlikely]]
+    deliver_signals();
+}
+
+Wait wait_interruptibly(const void* key, Nanoseconds until) {
+  for (;;) {
+    self->interruptible = true;
+    const bool woken = timeline().wait(*self, key, until);
+    self->interruptible = false;
+    const bool sent = signal_due && timeline().is_first(*self);
+    const bool handled = sent && deliver_signals();
+    if (handled && !woken) return Wait::kInterrupted;
+    if (woken || sent) return Wait::kWoken;
+    if (self->now() >= until) return Wait::kTimeUp;
+  }
+}
+
+void begin_watching() {
+  static bool watching = false;
+  if (watching) return;
+  watching = true;
+  pthread_t watcher;
+  if (TWIN_REAL(pthread_create)(&watcher, nullptr, &watch, nullptr) == 0) pthread_detach(watcher);
 }
 
 VirtualThread& expect_thread() {

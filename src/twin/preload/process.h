@@ -17,10 +17,18 @@ inline constexpr Nanoseconds kRealtimeStart = 1'578'355'200LL * kSecond;
 
 inline Nanoseconds to_ns(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
 inline timespec to_timespec(Nanoseconds time) { return {time / kSecond, time % kSecond}; }
+inline bool is_valid(const timespec& time) { return time.tv_sec >= 0 && time.tv_nsec >= 0 && time.tv_nsec < kSecond; }
+
+// Whether a clock shows the time of the calendar; the other clocks of the system show the time since its start.
+inline bool is_calendar(clockid_t clock) {
+  constexpr unsigned kCalendar =
+      1U << CLOCK_REALTIME | 1U << CLOCK_REALTIME_COARSE | 1U << CLOCK_REALTIME_ALARM | 1U << CLOCK_TAI;
+  return clock >= 0 && clock <= CLOCK_TAI && (kCalendar >> clock & 1) != 0;
+}
 
 // Returns the time on the virtual timeline at which `clock` shows `time`.
 inline Nanoseconds deadline(clockid_t clock, const timespec& time) {
-  return clock == CLOCK_REALTIME ? to_ns(time) - kRealtimeStart + kMonotonicStart : to_ns(time);
+  return is_calendar(clock) ? to_ns(time) - kRealtimeStart + kMonotonicStart : to_ns(time);
 }
 
 // The calling thread. It is nullptr before the library is set up, and in the watchdog, which is not a thread of the
@@ -51,6 +59,10 @@ void find_drive_seed(int count, const char* const* words);
 // Whether the program is fio, even if its file has another name.
 bool is_fio();
 
+// Call when the program bypasses or writes back the page cache of a file that is not the drive, as programs do that
+// measure a file.
+void measures_other_file();
+
 // Returns a name for use in a message: with control characters replaced, and shortened if it is too long.
 std::string printable(const char* name);
 
@@ -67,12 +79,33 @@ void finish_recording();
 // Call after a write to a descriptor: threads that wait in select(), poll() or epoll_wait() check their descriptors
 // again.
 void wake_descriptor_waiters();
-
-// Call when a descriptor is closed. If it belongs to a timer of timerfd_create(), the timer is removed.
-void forget_timer(int descriptor);
+void wake_descriptor_waiters_at(Nanoseconds when);
 
 // Charges processor time to the calling virtual thread and advances its clock by that time.
 void spend(Nanoseconds cpu_ns);
+
+// Reads the clock of the calling thread, which takes time as a call of clock_gettime() does.
+Nanoseconds read_now();
+
+// Whether a timer of the program has expired whose signal has not been sent.
+extern bool signal_due;
+
+// Sends the signals of expired timers if the calling thread is the first one, which gets all of them. Returns whether
+// a handler of the program ran.
+bool deliver_signals();
+
+enum class Wait : std::uint8_t { kWoken, kTimeUp, kInterrupted };
+
+// Waits until another thread or the drive wakes this thread through `key`, until the time `until`, or until a signal
+// of a timer has been handled. A signal that is blocked or ignored may wake the thread, too: the caller must check what
+// it waits for.
+Wait wait_interruptibly(const void* key, Nanoseconds until);
+
+// futex(2) in virtual time. Returns -1 with errno set, as syscall() does.
+long futex(const long (&arguments)[6]);
+
+// Call when a timer is armed: the program may now wait for it alone.
+void begin_watching();
 
 // Call before creating a thread of the program. The result becomes `self` in the new thread.
 VirtualThread& expect_thread();

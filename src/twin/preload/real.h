@@ -25,8 +25,10 @@ static_assert(sizeof(off_t) == sizeof(off64_t));
 template <class Function>
 Function* next_function(const char* name) {
 #if defined(__x86_64__)
-  // glibc keeps old versions of the condition variables' functions, which dlsym() may find first
-  if (void* versioned = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2")) return reinterpret_cast<Function*>(versioned);
+  // glibc keeps old versions of functions for condition variables, affinity and timers, which dlsym() may find first
+  for (const char* version : {"GLIBC_2.3.2", "GLIBC_2.3.4", "GLIBC_2.3.3"}) {
+    if (void* versioned = dlvsym(RTLD_NEXT, name, version)) return reinterpret_cast<Function*>(versioned);
+  }
 #endif
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }

@@ -1,15 +1,20 @@
-// Threads and their synchronization: mutexes, condition variables, locks, barriers and semaphores.
+// Threads and their synchronization: mutexes, condition variables, locks, barriers, semaphores and futexes.
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <sys/syscall.h>
+#include <threads.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 
 #include "preload/process.h"
 #include "preload/real.h"
+#include "preload/timers.h"
 
 namespace twin {
 namespace {
@@ -57,7 +62,7 @@ int lock_by(const void* key, Nanoseconds until, Attempt attempt) {
     if (result != EBUSY) return result;
     if (self->now() >= until) return ETIMEDOUT;
     ++lock_waiters;
-    timeline().wait(*self, key, until);
+    wait_interruptibly(key, until);
     --lock_waiters;
   }
 }
@@ -72,19 +77,20 @@ int unlock(pthread_mutex_t* mutex) {
   return result;
 }
 
-// Waits on a condition variable. Returns ETIMEDOUT if it is not signalled by `until`, in virtual time.
+// Waits on a condition variable. Returns ETIMEDOUT if it is not signalled by `until`, in virtual time. A signal of a
+// timer ends the wait, too: POSIX allows such spurious wake-ups.
 int wait_on(pthread_cond_t* condition, pthread_mutex_t* mutex, Nanoseconds until) {
   unlock(mutex);
-  const bool woken = timeline().wait(*self, condition, until);
+  const Wait ended = wait_interruptibly(condition, until);
   lock(mutex);
-  return woken ? 0 : ETIMEDOUT;
+  return ended == Wait::kTimeUp ? ETIMEDOUT : 0;
 }
 
 // Waits for the end of a thread. Returns EBUSY if it has not ended by `until`, in virtual time.
 int wait_for_end(pthread_t thread, Nanoseconds until) {
   while (timeline().has(thread)) {
     if (self->now() >= until) return EBUSY;
-    timeline().wait(*self, key_of(thread), until);
+    wait_interruptibly(key_of(thread), until);
   }
   return 0;
 }
@@ -192,14 +198,15 @@ namespace {
 
 const void* key_of(const pthread_spinlock_t* lock) { return const_cast<const int*>(lock); }
 
-// Waits until the semaphore is posted. Returns -1 with errno set; ETIMEDOUT if it is not posted by `until`.
+// Waits until the semaphore is posted. Returns -1 with errno set: ETIMEDOUT if it is not posted by `until`, EINTR if a
+// signal of a timer ends the wait.
 int wait_for_post(sem_t* semaphore, Nanoseconds until) {
   while (sem_trywait(semaphore) != 0) {
     if (errno != EAGAIN) return -1;
-    if (!timeline().wait(*self, semaphore, until)) {
-      errno = ETIMEDOUT;
-      return -1;
-    }
+    const Wait ended = wait_interruptibly(semaphore, until);
+    if (ended == Wait::kWoken) continue;
+    errno = ended == Wait::kTimeUp ? ETIMEDOUT : EINTR;
+    return -1;
   }
   return 0;
 }
@@ -309,7 +316,8 @@ TWIN_EXPORT int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
 // ---- semaphores
 
 TWIN_EXPORT int sem_wait(sem_t* semaphore) {
-  if (self == nullptr || twin::timeline().alone()) return TWIN_REAL(sem_wait)(semaphore);
+  const bool blocks = self == nullptr || (twin::timeline().alone() && twin::next_timer() == twin::kNever);
+  if (blocks) return TWIN_REAL(sem_wait)(semaphore);
   return twin::wait_for_post(semaphore, twin::kNever);
 }
 
@@ -343,3 +351,116 @@ TWIN_EXPORT pid_t fork() noexcept {
   }
   return TWIN_REAL(fork)();
 }
+
+// ---- threads of C11. Their mutexes and condition variables are those of pthreads in glibc.
+
+namespace {
+
+int c11_result(int error) {
+  return error == 0 ? thrd_success : error == ETIMEDOUT ? thrd_timedout : error == EBUSY ? thrd_busy : thrd_error;
+}
+
+pthread_mutex_t* posix(mtx_t* mutex) { return reinterpret_cast<pthread_mutex_t*>(mutex); }
+pthread_cond_t* posix(cnd_t* condition) { return reinterpret_cast<pthread_cond_t*>(condition); }
+
+}  // namespace
+
+TWIN_EXPORT int thrd_create(thrd_t* thread, thrd_start_t function, void* argument) {
+  if (self == nullptr) return TWIN_REAL(thrd_create)(thread, function, argument);
+  struct Call {
+    thrd_start_t function;
+    void* argument;
+  };
+  const auto start = [](void* memory) -> void* {
+    const std::unique_ptr<Call> call(static_cast<Call*>(memory));
+    return reinterpret_cast<void*>(static_cast<std::intptr_t>(call->function(call->argument)));
+  };
+  auto* const call = new Call{function, argument};
+  const int error = pthread_create(thread, nullptr, start, call);
+  if (error != 0) delete call;
+  return error == EAGAIN ? thrd_nomem : c11_result(error);
+}
+
+TWIN_EXPORT int thrd_join(thrd_t thread, int* result) {
+  void* returned = nullptr;
+  const int error = pthread_join(thread, &returned);
+  if (result != nullptr) *result = static_cast<int>(reinterpret_cast<std::intptr_t>(returned));
+  return c11_result(error);
+}
+
+TWIN_EXPORT int mtx_lock(mtx_t* mutex) { return c11_result(pthread_mutex_lock(posix(mutex))); }
+
+TWIN_EXPORT int mtx_timedlock(mtx_t* __restrict mutex, const timespec* __restrict time) {
+  return c11_result(pthread_mutex_timedlock(posix(mutex), time));
+}
+
+TWIN_EXPORT int mtx_unlock(mtx_t* mutex) { return c11_result(pthread_mutex_unlock(posix(mutex))); }
+
+TWIN_EXPORT int cnd_wait(cnd_t* condition, mtx_t* mutex) {
+  return c11_result(pthread_cond_wait(posix(condition), posix(mutex)));
+}
+
+TWIN_EXPORT int cnd_timedwait(cnd_t* __restrict condition, mtx_t* __restrict mutex, const timespec* __restrict time) {
+  return c11_result(pthread_cond_timedwait(posix(condition), posix(mutex), time));
+}
+
+TWIN_EXPORT int cnd_signal(cnd_t* condition) { return c11_result(pthread_cond_signal(posix(condition))); }
+
+TWIN_EXPORT int cnd_broadcast(cnd_t* condition) { return c11_result(pthread_cond_broadcast(posix(condition))); }
+
+// ---- futexes by number
+
+namespace twin {
+namespace {
+
+long wait_for_word(std::uint32_t* word, std::uint32_t value, Nanoseconds until) {
+  if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != value) {
+    errno = EAGAIN;
+    return -1;
+  }
+  const Wait ended = wait_interruptibly(word, until);
+  if (ended == Wait::kWoken) return 0;
+  errno = ended == Wait::kTimeUp ? ETIMEDOUT : EINTR;
+  return -1;
+}
+
+}  // namespace
+
+long futex(const long (&arguments)[6]) {
+  const auto [address, operation, value, limit, second, mask] = arguments;
+  const auto call_kernel = [&](long count) {
+    return TWIN_REAL(syscall)(SYS_futex, address, operation, count, limit, second, mask);
+  };
+  auto* const word = reinterpret_cast<std::uint32_t*>(address);
+  const auto* const time = reinterpret_cast<const timespec*>(limit);
+  const bool alone = timeline().alone() && next_timer() == kNever;
+  switch (operation & FUTEX_CMD_MASK) {
+    case FUTEX_WAIT:
+    case FUTEX_WAIT_BITSET: {
+      if (time == nullptr && alone) return call_kernel(value);  // only another process can wake it
+      const bool absolute = (operation & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+      const clockid_t clock = (operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+      const Nanoseconds until = time == nullptr ? kNever
+                                : absolute      ? deadline(clock, *time)
+                                                : self->now() + to_ns(*time);
+      return wait_for_word(word, static_cast<std::uint32_t>(value), until);
+    }
+    case FUTEX_WAKE:
+    case FUTEX_WAKE_BITSET: {
+      // with a mask wakes all threads: a thread that need not have been woken finds out by itself
+      const bool all = (operation & FUTEX_CMD_MASK) == FUTEX_WAKE_BITSET &&
+                       static_cast<std::uint32_t>(mask) != FUTEX_BITSET_MATCH_ANY;
+      long woken = 0;
+      while ((all || woken < value) && timeline().wake_one(*self, word)) ++woken;
+      if ((operation & FUTEX_PRIVATE_FLAG) != 0 || woken >= value) return woken;
+      const long others = call_kernel(value - woken);  // threads of other processes
+      return others < 0 ? others : woken + others;
+    }
+    default:
+      if (alone) return call_kernel(value);
+      refuse("this operation of futex()", "the thread would wait in the kernel, and the other threads never run",
+             "Use the locks of pthreads");
+  }
+}
+
+}  // namespace twin

@@ -19,7 +19,7 @@ nb::tuple execute(ScsiTarget& target, const nb::bytes& cdb, const nb::bytes& out
   const ScsiResult result =
       target.execute(static_cast<const std::uint8_t*>(cdb.data()), cdb.size(),
                      static_cast<const std::uint8_t*>(out.data()), out.size(), in.data(), in.size());
-  return nb::make_tuple(result.status, nb::bytes(result.sense.data(), result.sense.size()),
+  return nb::make_tuple(result.status, nb::bytes(result.sense.data(), result.sense_bytes),
                         nb::bytes(in.data(), result.transferred_bytes));
 }
 

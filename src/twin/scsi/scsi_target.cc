@@ -26,11 +26,14 @@ enum : std::uint8_t {
   kStartStopUnit = 0x1B,
   kReadCapacity10 = 0x25,
   kSynchronizeCache10 = 0x35,
+  kLogSense = 0x4D,
   kModeSelect10 = 0x55,
   kModeSense10 = 0x5A,
+  kAtaPassThrough16 = 0x85,
   kSynchronizeCache16 = 0x91,
   kServiceActionIn16 = 0x9E,
   kReportLuns = 0xA0,
+  kAtaPassThrough12 = 0xA1,
 };
 
 // Operation codes of READ, WRITE, VERIFY, UNMAP and similar commands, in all lengths.
@@ -51,6 +54,7 @@ ScsiResult check_condition(std::uint16_t code) {
   result.sense[7] = 10;  // bytes that follow
   result.sense[12] = static_cast<std::uint8_t>(code >> 8);
   result.sense[13] = static_cast<std::uint8_t>(code);
+  result.sense_bytes = 18;
   return result;
 }
 
@@ -120,6 +124,11 @@ const std::string& ScsiTarget::value(const std::string& key) const {
   const auto found = values_.find(key);
   if (found == values_.end()) throw std::invalid_argument(key + ": is missing");
   return found->second;
+}
+
+std::int64_t ScsiTarget::number(const std::string& key, std::int64_t missing) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? missing : parse_number<std::int64_t>(key, found->second);
 }
 
 void ScsiTarget::read_mode_pages() {
@@ -200,6 +209,17 @@ ScsiResult ScsiTarget::execute(const std::uint8_t* cdb, std::size_t cdb_bytes, c
     case kModeSelect6:
     case kModeSelect10:
       return mode_select(cdb, cdb[0] == kModeSelect10, out, out_bytes);
+    case kLogSense:
+      if (is_ata()) return check_condition(kInvalidOperationCode);  // as Linux translates for such a drive
+      result = log_sense(cdb, reply);
+      allocation = big_endian(cdb + 7, 2);
+      break;
+    case kAtaPassThrough12:
+    case kAtaPassThrough16:
+      if (!is_ata()) return check_condition(kInvalidOperationCode);
+      result = pass_through(cdb, reply);
+      allocation = reply.bytes.size();
+      break;
     case kReadCapacity10:
       result = read_capacity(cdb, false, reply);
       allocation = 8;
@@ -221,7 +241,8 @@ ScsiResult ScsiTarget::execute(const std::uint8_t* cdb, std::size_t cdb_bytes, c
       }
       return check_condition(kInvalidOperationCode);
   }
-  if (result.status == 0) result.transferred_bytes = reply.copy_to(in, in_bytes, allocation);
+  const bool has_data = result.status == 0 || cdb[0] == kAtaPassThrough12 || cdb[0] == kAtaPassThrough16;
+  if (has_data) result.transferred_bytes = reply.copy_to(in, in_bytes, allocation);
   return result;
 }
 
@@ -242,7 +263,9 @@ ScsiResult ScsiTarget::inquiry(const std::uint8_t* cdb, Reply& reply) const {
   reply.add(0, 2);  // length, set below
   switch (page) {
     case 0x00:
-      for (const std::uint64_t supported : {0x00, 0x80, 0x83, 0xB0, 0xB1}) reply.add(supported, 1);
+      for (const std::uint64_t supported : {0x00, 0x80, 0x83}) reply.add(supported, 1);
+      if (is_ata()) reply.add(0x89, 1);
+      for (const std::uint64_t supported : {0xB0, 0xB1}) reply.add(supported, 1);
       if (rotation_ == 1) reply.add(0xB2, 1);
       break;
     case 0x80:
@@ -251,6 +274,19 @@ ScsiResult ScsiTarget::inquiry(const std::uint8_t* cdb, Reply& reply) const {
     case 0x83:
       reply.add(0x01030008, 4);  // designator of the logical unit: NAA, eight bytes
       reply.add(parse_number<std::uint64_t>("identity.naa", value("identity.naa"), 16), 8);
+      break;
+    case 0x89:  // ATA information: the translation, the signature of the drive and its IDENTIFY data
+      if (!is_ata()) return check_condition(kInvalidFieldInCdb);
+      reply.add(0, 4);
+      reply.add_text("linux", 8);
+      reply.add_text("libata", 16);
+      reply.add_text("3.00", 4);
+      reply.add(0x34005001, 4);  // a register frame from the drive: status, and the signature in the address
+      reply.add(0, 8);
+      reply.add(0x01, 1);
+      reply.pad_to(56);
+      reply.add(0xEC000000, 4);  // IDENTIFY DEVICE
+      reply.add_bytes(identify_data(ata_identity()));
       break;
     case 0xB0:
       reply.pad_to(64);
@@ -386,6 +422,101 @@ ScsiResult ScsiTarget::read_capacity(const std::uint8_t*, bool sixteen, Reply& r
     reply.pad_to(32);
   }
   return {};
+}
+
+// The log pages: supported pages, temperature, wear of an SSD, and informational exceptions (SPC-4 7.3, SBC-3 6.4). The
+// temperature is unknown: the standard's value for that is FFh.
+ScsiResult ScsiTarget::log_sense(const std::uint8_t* cdb, Reply& reply) const {
+  constexpr std::uint64_t kUnknown = 0xFF;
+  const std::uint8_t page = cdb[2] & 0x3F;
+  const std::int64_t rated_cycles = number("ageing.rated_cycles", 0);
+  if (cdb[3] != 0) return check_condition(kInvalidFieldInCdb);
+  reply.add(page, 1);
+  reply.add(0, 3);  // subpage, and length, set below
+  const auto add_parameter = [&](std::uint64_t code, std::uint64_t value, std::size_t bytes) {
+    reply.add(code, 2);
+    reply.add(0x03, 1);  // a parameter in binary format
+    reply.add(bytes, 1);
+    reply.add(value, bytes);
+  };
+  switch (page) {
+    case 0x00:
+      reply.add(0x000D10, 3);
+      if (rated_cycles > 0) reply.add(0x11, 1);
+      reply.add(0x2F, 1);
+      break;
+    case 0x0D:
+      add_parameter(0x0000, kUnknown, 2);
+      add_parameter(0x0001, kUnknown, 2);
+      break;
+    case 0x10:  // the last 20 self-tests: none
+      for (std::uint64_t test = 1; test <= 20; ++test) {
+        add_parameter(test, 0, 8);
+        reply.add(0, 8);
+        reply.bytes[reply.bytes.size() - 17] = 16;  // the length of the parameter
+      }
+      break;
+    case 0x11: {
+      if (rated_cycles <= 0) return check_condition(kInvalidFieldInCdb);
+      const std::int64_t percent = number("ageing.cycles", 0) * 100 / rated_cycles;
+      add_parameter(0x0001, static_cast<std::uint64_t>(std::min<std::int64_t>(percent, 255)), 4);
+      break;
+    }
+    case 0x2F:
+      add_parameter(0x0000, 0x0000FFFF, 4);  // no exception; temperature and threshold are unknown
+      break;
+    default:
+      return check_condition(kInvalidFieldInCdb);
+  }
+  reply.set_length(2, 2);
+  return {};
+}
+
+AtaIdentity ScsiTarget::ata_identity() const {
+  return {.model = value("identity.product"),
+          .firmware = value("identity.revision"),
+          .serial = value("identity.serial"),
+          .naa = parse_number<std::uint64_t>("identity.naa", value("identity.naa"), 16),
+          .sectors = sectors_,
+          .rotation = rotation_,
+          .form_factor = parse_number<std::uint32_t>("identity.form_factor", value("identity.form_factor")),
+          .link_bytes_a_second = number("link.rate", 0),
+          .queue_slots = static_cast<std::uint32_t>(number("link.queue_slots", 1)),
+          .write_cache = caching("WCE") != 0,
+          .read_ahead = caching("DRA") == 0};
+}
+
+// ATA PASS-THROUGH of 12 or 16 bytes (SAT-3 12.2). Only commands without data or with data from the drive are executed.
+ScsiResult ScsiTarget::pass_through(const std::uint8_t* cdb, Reply& reply) {
+  const bool sixteen = cdb[0] == kAtaPassThrough16;
+  const bool return_registers = (cdb[2] & 0x20) != 0;
+  const AtaDevice::Registers registers = sixteen ? AtaDevice::Registers{cdb[14], cdb[4], cdb[8], cdb[10], cdb[12]}
+                                                 : AtaDevice::Registers{cdb[9], cdb[3], cdb[5], cdb[6], cdb[7]};
+  load_settings();
+  const AtaResult done = ata_.execute(registers, ata_identity());
+  if (done.data != nullptr) reply.add_bytes(*done.data);
+  if (!return_registers && !done.aborted) return {};
+
+  constexpr std::uint8_t kReady = 0x50;  // the status register
+  constexpr std::uint8_t kError = 0x01;
+  constexpr std::uint8_t kAborted = 0x04;  // the error register
+  ScsiResult result;
+  result.status = 0x02;
+  result.sense_bytes = result.sense.size();
+  auto& sense = result.sense;
+  sense[0] = 0x72;
+  sense[1] = done.aborted ? 0x0B : 0x01;  // aborted command, recovered error
+  sense[3] = done.aborted ? 0x00 : 0x1D;  // ATA pass-through information available
+  sense[7] = 14;                          // bytes that follow
+  sense[8] = 0x09;                        // the descriptor of the registers
+  sense[9] = 12;
+  sense[11] = done.aborted ? kAborted : 0;
+  sense[13] = done.count;
+  sense[15] = registers.lba_low;
+  sense[17] = done.lba_mid;
+  sense[19] = done.lba_high;
+  sense[21] = done.aborted ? kReady | kError : kReady;
+  return result;
 }
 
 }  // namespace twin

@@ -1,5 +1,5 @@
-// The SCSI target of a simulated drive: INQUIRY with vital product data, mode pages, capacity. Settings are kept in a
-// folder, so they affect later programs.
+// The SCSI target of a simulated drive: INQUIRY with vital product data, mode pages, log pages, capacity, and ATA
+// commands of a SATA drive (ATA PASS-THROUGH). Settings are kept in a folder, so they affect later programs.
 //
 // Commands that read or write the drive's data are not executed, only recognized (`data_command`).
 #pragma once
@@ -11,16 +11,19 @@
 #include <string_view>
 
 #include "drive/parameters.h"
+#include "scsi/ata_device.h"
 #include "scsi/caching_page.h"
 #include "scsi/settings_store.h"
 
 namespace twin {
 
 struct ScsiResult {
-  std::uint8_t status = 0;               // 00h GOOD, 02h CHECK CONDITION
-  std::array<std::uint8_t, 18> sense{};  // fixed format; all 0 if the status is GOOD
-  std::size_t transferred_bytes = 0;     // data returned to the caller
-  bool data_command = false;             // whether the command reads or writes data; such a command is not executed
+  std::uint8_t status = 0;  // 00h GOOD, 02h CHECK CONDITION
+  // 18 bytes in fixed format, or 22 in the format of descriptors after an ATA command; all 0 if the status is GOOD
+  std::array<std::uint8_t, 22> sense{};
+  std::size_t sense_bytes = 0;
+  std::size_t transferred_bytes = 0;  // data returned to the caller
+  bool data_command = false;          // whether the command reads or writes data; such a command is not executed
 };
 
 class ScsiTarget {
@@ -41,6 +44,9 @@ class ScsiTarget {
   // Returns the current value of a field of the caching page. `field` is sdparm's acronym, and must exist.
   [[nodiscard]] std::uint32_t caching(std::string_view field) const;
 
+  // Returns what the model states about the drive: `key` is "vendor", "product", "revision", "serial" or "naa".
+  [[nodiscard]] const std::string& identity(const std::string& key) const { return value("identity." + key); }
+
   // Returns whether a field differs from its factory setting.
   [[nodiscard]] bool is_changed(std::string_view field) const;
 
@@ -48,6 +54,8 @@ class ScsiTarget {
   struct Reply;
 
   [[nodiscard]] const std::string& value(const std::string& key) const;
+  // Returns the number of a key, or `missing` if there is no such key.
+  [[nodiscard]] std::int64_t number(const std::string& key, std::int64_t missing) const;
   Behaviour behaviour_of(const CachingField& field) const {
     return behaviours_[static_cast<std::size_t>(&field - kCachingFields.data())];
   }
@@ -59,6 +67,10 @@ class ScsiTarget {
   ScsiResult mode_select(const std::uint8_t* cdb, bool ten, const std::uint8_t* list, std::size_t list_bytes);
   ScsiResult select_page(const std::uint8_t* page, std::size_t page_bytes, CachingPage& caching) const;
   ScsiResult read_capacity(const std::uint8_t* cdb, bool sixteen, Reply& reply) const;
+  ScsiResult log_sense(const std::uint8_t* cdb, Reply& reply) const;
+  ScsiResult pass_through(const std::uint8_t* cdb, Reply& reply);
+  [[nodiscard]] AtaIdentity ata_identity() const;
+  [[nodiscard]] bool is_ata() const { return transport_ == "sata"; }
 
   Values values_;  // lines of the drive's text form
   std::string transport_;
@@ -70,6 +82,7 @@ class ScsiTarget {
   CachingPage changeable_ = empty_caching_page();
   SettingsStore store_;
   StoredSettings settings_{};
+  AtaDevice ata_;
 };
 
 }  // namespace twin
