@@ -112,6 +112,14 @@ def check_folder(root: Path) -> None:
             )
 
 
+def _targets(words: Sequence[str]) -> Sequence[str]:
+    """Return the targets on Snakemake's command line, which its settings have only after it has read all rules."""
+    from snakemake.cli import get_argument_parser
+
+    targets: Sequence[str] = get_argument_parser().parse_known_args(words)[0].targets
+    return targets
+
+
 def refuse_options(workflow: Any, report: Path, words: Sequence[str]) -> None:
     """Raise ConfigError if Snakemake has an option that cannot have its effect in this workflow.
 
@@ -131,7 +139,7 @@ def refuse_options(workflow: Any, report: Path, words: Sequence[str]) -> None:
             "--containerize: no rule has a Conda environment that a container could have. Leave it out. Nothing was"
             " run."
         )
-    if asked("--touch", "--to", "-t") and not workflow.dag_settings.targets and not report.is_file():
+    if asked("--touch", "--to", "-t") and not report.is_file() and not _targets(words):
         raise ConfigError(
             f"--touch: there is no report {messages.printable(report)} whose time it could set. Make the report first:"
             " snakemake --cores 1. Nothing was run."
