@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -48,6 +49,7 @@ GUEST_FOLDER = "/mnt/folder"
 DROP_CACHES_FILE = "/mnt/drop-caches"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOBODY = 65534
+_GIT_CONFIG = "/mnt/tmp/.gitconfig"  # src/twin/linux/init writes it
 _MIN_MEMORY_BYTES = 64 << 20
 _MIN_FILE_SYSTEM_BYTES = 1 << 20
 _SECTOR_BYTES = 512
@@ -98,6 +100,11 @@ class LinuxOptions:
         real_time: Whether to use the clock of the host and, unless ``kernel`` is given, the kernel of Debian's
             user-mode-linux. Results are then not repeatable.
         drop_caches: Whether the guest has a file /mnt/drop-caches; a read of this file empties the page cache.
+        call_ns: Virtual time of each successful system call of the command, in nanoseconds, besides the time that the
+            call waits. 0 for none.
+        fault_ns: Virtual time of each page fault of the command, in nanoseconds, besides the time that the fault waits
+            for the drive. 0 for none.
+        date: Time of day at which the guest's clock starts. A time without zone is in UTC.
     """
 
     file_system: str = "ext4"
@@ -123,6 +130,9 @@ class LinuxOptions:
     kernel: Path | None = None
     real_time: bool = False
     drop_caches: bool = False
+    call_ns: int = 200
+    fault_ns: int = 500
+    date: datetime = datetime(2030, 1, 1)  # later than the modification times of the host's files
 
 
 def run_in_linux(
@@ -239,6 +249,7 @@ def _plan(drive: models.Model, command: Sequence[str], options: LinuxOptions) ->
     state.claim_state_folder(str(folder))
     is_root = os.geteuid() == 0
     user, group = (_NOBODY, _NOBODY) if is_root else (os.geteuid(), os.getegid())
+    date = options.date if options.date.tzinfo else options.date.replace(tzinfo=UTC)
     return {
         "kernel": kernel.absolute(),
         "real_time": int(options.real_time),
@@ -254,10 +265,14 @@ def _plan(drive: models.Model, command: Sequence[str], options: LinuxOptions) ->
         "queue_depth": _queue_depth(drive, options),
         "trace_all": int(options.trace_all),
         "wall_limit_s": options.wall_limit_s,
+        "call_ns": options.call_ns,
+        "fault_ns": options.fault_ns,
+        "time_of_day_s": int(date.timestamp()),
         "user": user,
         "group": group,
         "guest.user": user,
         "guest.group": group,
+        "guest.reads_all": int(is_root),
         "guest.file_system": "" if options.file_system == NO_FILE_SYSTEM else options.file_system,
         "guest.mount_options": options.mount_options,
         "guest.folder": int(options.folder is not None),
@@ -388,6 +403,10 @@ def _environment(options: LinuxOptions) -> dict[str, str]:
     """Return the environment variables of the command in the guest."""
     home = "/mnt/tmp" if options.file_system == NO_FILE_SYSTEM else GUEST_MOUNT
     fixed = {"PATH": _PATH, "HOME": home, "TMPDIR": "/mnt/tmp", "TERM": "dumb", "TWIN_DRIVE": GUEST_DRIVE}
+    if virtual_environment := os.environ.get("VIRTUAL_ENV"):
+        fixed |= {"VIRTUAL_ENV": virtual_environment, "PATH": f"{virtual_environment}/bin:{_PATH}"}
+    if os.geteuid() == 0:  # the guest's user owns none of root's files, and git refuses repositories of other users
+        fixed["GIT_CONFIG_GLOBAL"] = _GIT_CONFIG
     return subprocess_env.child_environment({}) | fixed
 
 
