@@ -104,7 +104,7 @@ class LinuxOptions:
             call waits. 0 for none.
         fault_ns: Virtual time of each page fault of the command, in nanoseconds, besides the time that the fault waits
             for the drive. 0 for none.
-        date: Time of day at which the guest's clock starts. A time without zone is in UTC.
+        date: Time of day, with a time zone, at which the guest's clock starts.
     """
 
     file_system: str = "ext4"
@@ -132,7 +132,7 @@ class LinuxOptions:
     drop_caches: bool = False
     call_ns: int = 200
     fault_ns: int = 500
-    date: datetime = datetime(2030, 1, 1)  # later than the modification times of the host's files
+    date: datetime = datetime(2030, 1, 1, tzinfo=UTC)  # later than the modification times of the host's files
 
 
 def run_in_linux(
@@ -249,7 +249,6 @@ def _plan(drive: models.Model, command: Sequence[str], options: LinuxOptions) ->
     state.claim_state_folder(str(folder))
     is_root = os.geteuid() == 0
     user, group = (_NOBODY, _NOBODY) if is_root else (os.geteuid(), os.getegid())
-    date = options.date if options.date.tzinfo else options.date.replace(tzinfo=UTC)
     return {
         "kernel": kernel.absolute(),
         "real_time": int(options.real_time),
@@ -267,7 +266,7 @@ def _plan(drive: models.Model, command: Sequence[str], options: LinuxOptions) ->
         "wall_limit_s": options.wall_limit_s,
         "call_ns": options.call_ns,
         "fault_ns": options.fault_ns,
-        "time_of_day_s": int(date.timestamp()),
+        "time_of_day_s": int(options.date.timestamp()),
         "user": user,
         "group": group,
         "guest.user": user,
@@ -403,10 +402,9 @@ def _environment(options: LinuxOptions) -> dict[str, str]:
     """Return the environment variables of the command in the guest."""
     home = "/mnt/tmp" if options.file_system == NO_FILE_SYSTEM else GUEST_MOUNT
     fixed = {"PATH": _PATH, "HOME": home, "TMPDIR": "/mnt/tmp", "TERM": "dumb", "TWIN_DRIVE": GUEST_DRIVE}
+    fixed["GIT_CONFIG_GLOBAL"] = _GIT_CONFIG
     if virtual_environment := os.environ.get("VIRTUAL_ENV"):
         fixed |= {"VIRTUAL_ENV": virtual_environment, "PATH": f"{virtual_environment}/bin:{_PATH}"}
-    if os.geteuid() == 0:  # the guest's user owns none of root's files, and git refuses repositories of other users
-        fixed["GIT_CONFIG_GLOBAL"] = _GIT_CONFIG
     return subprocess_env.child_environment({}) | fixed
 
 
@@ -476,9 +474,9 @@ def _queue_settings(model: models.Model, options: LinuxOptions) -> list[str]:
 
 @contextmanager
 def _outputs(options: LinuxOptions, drive: models.Model, inputs: Sequence[Path]) -> Iterator[Mapping[str, IO[bytes]]]:
-    """Yield files in memory that receive the trace and the counters of a run.
+    """Yield files in memory that receive the trace, the counters and the summary of a run.
 
-    On exit, their content is written to the output files that the user named.
+    On exit, trace and counters are written to the output files that the user named.
 
     Args:
         options: Options of the run.
@@ -486,7 +484,7 @@ def _outputs(options: LinuxOptions, drive: models.Model, inputs: Sequence[Path])
         inputs: Files that no output may replace.
 
     Yields:
-        The files by key of the plan: ``trace`` and ``counters``, each only if the user asked for it.
+        The files by key of the plan: ``summary``; ``trace`` and ``counters``, each only if the user asked for it.
     """
     paths = {"trace": options.trace, "counters": options.counters}
     outputs = {
@@ -495,7 +493,10 @@ def _outputs(options: LinuxOptions, drive: models.Model, inputs: Sequence[Path])
         if path is not None
     }
     with ExitStack() as stack:
-        files = {name: stack.enter_context(os.fdopen(os.memfd_create(f"twin-{name}"), "w+b")) for name in outputs}
+        files = {
+            name: stack.enter_context(os.fdopen(os.memfd_create(f"twin-{name}"), "w+b"))
+            for name in ("summary", *outputs)
+        }
         yield files
         for name, output in outputs.items():
             source = Path(f"/proc/self/fd/{files[name].fileno()}")
@@ -505,17 +506,19 @@ def _outputs(options: LinuxOptions, drive: models.Model, inputs: Sequence[Path])
                 elif output.path.suffix == ".csv":
                     shutil.copyfile(source, temporary)
                 else:
-                    _write_trace(source, temporary, drive, options.seed)
+                    forced = Path(f"/proc/self/fd/{files['summary'].fileno()}").read_text() or "0"
+                    _write_trace(source, temporary, drive, options, repeatable=int(forced) == 0)
 
 
-def _write_trace(source: Path, output: Path, drive: models.Model, seed: int) -> None:
+def _write_trace(source: Path, output: Path, drive: models.Model, options: LinuxOptions, *, repeatable: bool) -> None:
     """Write a trace as a Parquet file, with the drive on which it was recorded.
 
     Args:
         source: The CSV file that the machine wrote. Its times are those of the guest's clock.
         output: The Parquet file, which is overwritten.
         drive: The model of the drive.
-        seed: The seed of the run.
+        options: The options of the run.
+        repeatable: Whether the host's clock had no influence on the run.
     """
     import pandas as pd  # takes long
 
@@ -523,7 +526,11 @@ def _write_trace(source: Path, output: Path, drive: models.Model, seed: int) -> 
 
     first = pd.read_csv(source, usecols=["time_ns"], nrows=1)["time_ns"]
     start_ns = int(first.iloc[0]) if len(first) else 0
-    traces.write_as_parquet(source, output, recorded_on=traces.RecordedDrive(drive.name, drive.digest, seed, start_ns))
+    call_ns, fault_ns = (0, 0) if options.real_time else (options.call_ns, options.fault_ns)
+    recorded_on = traces.RecordedDrive(
+        drive.name, drive.digest, options.seed, start_ns, call_ns, fault_ns, repeatable and not options.real_time
+    )
+    traces.write_as_parquet(source, output, recorded_on=recorded_on)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ struct Plan {
   std::string trace;
   std::string counters;
   std::string image;
-  std::string summary;  // what the guest's programs have done
+  std::string summary;  // receives how often the host's clock made a program give way
   std::string folder;   // a folder of the host in which the guest may write; may be empty
   std::int64_t interval_ns = 0, interval_bytes = 0;
   std::int64_t seed = 0;

@@ -2,10 +2,10 @@
 //
 // Time stands still while a program runs, so a program that waits in a loop for a change of memory would wait for ever.
 // After some processor time without a system call, this class sends SIGALRM to the program's process. The guest's
-// kernel (src/kernel/program-time.patch) then looks whether the program is in an endless loop: whether all its registers
-// and all its memory return to earlier values. If they do, the program gives way at a place that depends on the loop
-// alone, and the run remains repeatable. The kernel cannot recognise a loop that counts its turns. Such a program gives
-// way after kMostProcessorTime, and the run is not repeatable.
+// kernel (src/kernel/program-time.patch) then looks whether the program is in an endless loop: whether all its
+// registers and all its memory return to earlier values. If they do, the program gives way at a place that depends on
+// the loop alone, and the run remains repeatable. The kernel cannot recognise a loop that counts its turns. Such a
+// program gives way after kMostProcessorTime, and the run is not repeatable.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,7 @@ namespace twin {
 
 class ProgramWatch {
  public:
-  static constexpr Nanoseconds kMostProcessorTime = 10 * kSecond;
+  static constexpr Nanoseconds kMostProcessorTime = 5 * kSecond;
 
   // `group` is the guest's process group. Processes of other groups get no signal.
   explicit ProgramWatch(pid_t group) : group_(group) {}

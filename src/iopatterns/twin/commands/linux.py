@@ -1,6 +1,7 @@
 """Command `twin linux`, which runs a program in a guest with a simulated drive."""
 
 import sys
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -127,5 +128,6 @@ def command(model: str, command: tuple[str, ...], **options: Any) -> None:
     words = command[1:] if command[0] == "--" else command
     if not words:
         raise click.UsageError("requires a command after --")
+    options["date"] = options["date"].replace(tzinfo=UTC)
     given = {name: value for name, value in options.items() if value is not None}
     sys.exit(linux.run_in_linux(model, words, linux.LinuxOptions(**given)).returncode)

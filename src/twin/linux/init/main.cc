@@ -171,20 +171,18 @@ Job read_job() {
 }
 
 // Becomes an ordinary user for ever. Returns whether that succeeded. `reads_all` keeps one capability of root: to read
-// all files. Capabilities of the ambient set survive execve(2).
+// all files. Capabilities of the ambient set survive execve(2). The number of system calls is the same for all users.
 bool become(const Job& job) {
-  if (job.reads_all && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0) return false;
-  if (setgroups(0, nullptr) != 0 || setgid(job.group) != 0 || setuid(job.user) != 0) return false;
-  if (job.reads_all) {
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    constexpr std::uint32_t kKept = 1U << CAP_DAC_READ_SEARCH;
-    __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {{kKept, kKept, kKept}, {}};
-    if (syscall(SYS_capset, &header, sets) != 0 ||
-        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_DAC_READ_SEARCH, 0, 0) != 0) {
-      return false;
-    }
+  if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 || setgroups(0, nullptr) != 0 || setgid(job.group) != 0 ||
+      setuid(job.user) != 0) {
+    return false;
   }
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  const std::uint32_t kept = job.reads_all ? 1U << CAP_DAC_READ_SEARCH : 0;
+  const __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {{kept, kept, kept}, {}};
+  const int change = job.reads_all ? PR_CAP_AMBIENT_RAISE : PR_CAP_AMBIENT_IS_SET;
+  return syscall(SYS_capset, &header, sets) == 0 && prctl(PR_CAP_AMBIENT, change, CAP_DAC_READ_SEARCH, 0, 0) >= 0 &&
+         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
 // Runs a program of the job and returns its status as of waitpid(). Programs that prepare the drive run as root.
@@ -309,10 +307,8 @@ int main() {
     close(file);
   }
   prepare_drive(job);
-  if (job.reads_all) {
-    // git refuses repositories of other users, and the command's user owns none of root's
-    write_new("/mnt/tmp/.gitconfig", "[safe]\n\tdirectory = *\n", job.user, job.group);
-  }
+  // git refuses repositories of other users. If root runs `twin linux`, the command's user owns no file of the host.
+  write_new("/mnt/tmp/.gitconfig", "[safe]\n\tdirectory = *\n", job.user, job.group);
   if (chdir(job.file_system.empty() ? "/mnt/tmp" : kMount) != 0) fail(kFailed, with_reason(kMount));
   if (job.drop_caches) offer_to_drop_caches();
   mark();

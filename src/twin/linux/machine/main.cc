@@ -282,7 +282,7 @@ class Machine {
 
   [[nodiscard]] bool charges() const { return plan_.real_time == 0 && (plan_.call_ns > 0 || plan_.fault_ns > 0); }
 
-  // Prints what the time of the guest's programs consists of, and writes it for `twin linux`.
+  // Prints the charges of the guest's programs, and tells `twin linux` how often the host's clock had an influence.
   void summarise() const {
     if (charges()) {
       std::fprintf(stderr, "twin: charged %llu system calls (%lld ns each) and %llu page faults (%lld ns each)\n",
@@ -300,10 +300,7 @@ class Machine {
                    static_cast<long long>(ProgramWatch::kMostProcessorTime / kSecond),
                    static_cast<unsigned long long>(forced_));
     }
-    if (!plan_.summary.empty()) {
-      std::ofstream(plan_.summary) << work_.calls << ' ' << work_.faults << ' ' << work_.loops << ' ' << forced_
-                                   << '\n';
-    }
+    std::ofstream(plan_.summary) << forced_;
   }
 
   // Returns the last lines of the kernel's console for a message.
@@ -320,8 +317,7 @@ class Machine {
   [[nodiscard]] int outcome() const {
     if (ending_signal() == SIGALRM) {
       throw Failure{kWallLimit, "ended after " + std::to_string(plan_.wall_limit_s) +
-                                    " s, the wall limit. A program that spins without reading the clock makes no"
-                                    " progress in virtual time. If the program is only slow, raise --wall-limit"};
+                                    " s, the wall limit. If the program is only slow, raise --wall-limit"};
     }
     if (ending_signal() != 0) return 128 + ending_signal();
     const std::string report = text_of(workplace_.path("report"));
