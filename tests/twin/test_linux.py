@@ -286,7 +286,7 @@ def test_a_spinning_program_ends_at_the_wall_limit(script: str) -> None:
 def endless(*options: str) -> Iterator[tuple[subprocess.Popen[str], int, dict[int, str]]]:
     """Run a program that never ends; yield the command, the machine, and all processes of the machine by number."""
     argv = [*TWIN, "linux", *SMALL, *options, "px05smb040", "--", "sh", "-c", "echo begun; while :; do :; done"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         machine = children_of(process.pid)[0]
@@ -304,6 +304,29 @@ def test_nothing_is_left_behind(number: signal.Signals, whom: str) -> None:
         os.kill({"command line": process.pid, "machine": machine, "kernel": kernel}[whom], number)
     patience.wait_for(lambda: not [pid for pid in (machine, *others) if alive(pid)], 10)
     patience.wait_for(lambda: not folder.exists(), 10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL], ids=["panic", "killed"])
+def test_a_crash_of_the_kernel_is_one_message(number: signal.Signals) -> None:
+    with endless() as (process, machine, others):
+        folder = folder_of(others)
+        os.kill(next(pid for pid, command in others.items() if "mem=" in command), number)
+        assert process.stderr is not None
+        message = process.stderr.read()
+    assert process.returncode == 125
+    assert message.startswith("twin: error: the guest has crashed before the command ended")
+    assert message.count("twin:") == 1
+    assert ("panic" in message.lower()) == (number == signal.SIGSEGV)
+    patience.wait_for(lambda: not [pid for pid in (machine, *others) if alive(pid)], 10)
+    assert not folder.exists()
+
+
+def test_a_killed_process_of_the_command_ends_the_command() -> None:
+    with endless() as (process, machine, others):
+        kernel = next(pid for pid, command in others.items() if "mem=" in command)
+        os.kill(children_of(kernel)[-1], signal.SIGKILL)
+    assert process.returncode == 128 + signal.SIGSEGV
+    patience.wait_for(lambda: not [pid for pid in (machine, *others) if alive(pid)], 10)
 
 
 @pytest.mark.parametrize("options", [(), pytest.param(("--real-time",), marks=needs_debian_kernel)], ids=" ".join)
