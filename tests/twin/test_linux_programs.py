@@ -90,7 +90,7 @@ cd .. && "$git" clone -q one two && cd two && seq 100 > more && "$git" add more
 """
 TAR = """
 "$tar" -cf headers.tar -C /usr/include linux
-"$tar" -xf headers.tar && "$tar" -df headers.tar && ls linux | wc -l && echo equal
+"$tar" -xf headers.tar && diff -r /usr/include/linux linux && ls -l --time-style=full-iso linux && echo equal
 """
 RSYNC = """
 "$rsync" -a /usr/include/linux/ copy/ && echo more >> copy/fs.h

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/securebits.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/reboot.h>
@@ -171,10 +172,11 @@ Job read_job() {
 }
 
 // Becomes an ordinary user for ever. Returns whether that succeeded. `reads_all` keeps one capability of root: to read
-// all files. Capabilities of the ambient set survive execve(2). The number of system calls is the same for all users.
+// all files. Capabilities of the ambient set survive execve(2), and access(2) heeds them because of the secure bit. The
+// number of system calls is the same for all users.
 bool become(const Job& job) {
-  if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 || setgroups(0, nullptr) != 0 || setgid(job.group) != 0 ||
-      setuid(job.user) != 0) {
+  if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) != 0 || setgroups(0, nullptr) != 0 ||
+      setgid(job.group) != 0 || setuid(job.user) != 0) {
     return false;
   }
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
