@@ -58,7 +58,8 @@ for i in $(seq 2000); do echo "key$i"; echo "value$i of some length"; done | "$m
 MARIADB = """
 share=$(dirname "$(dirname "$(readlink -f "$mariadbd_binary")")")/share/mysql
 common="--no-defaults --datadir=$PWD/data --lc-messages-dir=$share/english --character-sets-dir=$share/charsets"
-common="$common --pid-file=/mnt/tmp/pid --innodb-buffer-pool-size=32M --aria-log-dir-path=$PWD/data"
+common="$common --pid-file=/mnt/tmp/pid --aria-log-dir-path=$PWD/data"
+common="$common --innodb-buffer-pool-size=32M --loose-innodb-buffer-pool-size-max=64M"
 mkdir data data/mysql
 {
     echo 'use mysql;'
