@@ -279,7 +279,7 @@ pid_t start_guest(const Plan& plan, const Workplace& workplace) {
       "LD_PRELOAD=./library.so",
       "TWIN_SEED=" + std::to_string(plan.seed),
   };
-  if (plan.real_time == 0) environment.push_back("TWIN_VIRTUAL=1");
+  if (plan.charges()) environment.push_back("TWIN_TRAP_COUNTER=1");
   fexecve(kernel, pointers(words).data(), pointers(environment).data());
   give_up("the kernel cannot be run");
 }

@@ -32,6 +32,9 @@ struct Plan {
   std::int64_t user = 0, group = 0;        // the user and group of the guest's processes on the host
   std::string guest;                       // the records for the guest's first process, without their prefix `guest.`
 
+  // Returns whether the command's own work takes time.
+  [[nodiscard]] bool charges() const { return real_time == 0 && (call_ns > 0 || fault_ns > 0); }
+
   // Reads a plan until the end of the stream. Throws std::runtime_error for an unknown or incomplete record.
   static Plan read(std::istream& stream);
 };

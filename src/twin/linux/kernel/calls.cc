@@ -1,6 +1,6 @@
 // A library for LD_PRELOAD into the guest's kernel, which is a program of the host. It replaces three system calls:
-// getrandom(), so that runs are repeatable, and clone() and ptrace(), so that no process outlives the kernel. In
-// virtual time, programs of the guest do not read the processor's time stamp counter: an attempt is a signal to the
+// getrandom(), so that runs are repeatable, and clone() and ptrace(), so that no process outlives the kernel. If
+// programs are charged, they of the guest do not read the processor's time stamp counter: an attempt is a signal to the
 // kernel.
 #include <dlfcn.h>
 #include <sched.h>
@@ -19,7 +19,7 @@
 namespace {
 
 std::uint64_t state = 0;
-bool is_virtual = false;
+bool traps_counters = false;
 
 // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
 std::uint64_t next_random() {
@@ -33,7 +33,7 @@ std::uint64_t next_random() {
 __attribute__((constructor)) void set_up() {
   const char* const seed = std::getenv("TWIN_SEED");
   state = seed == nullptr ? 0 : std::strtoull(seed, nullptr, 10);
-  is_virtual = std::getenv("TWIN_VIRTUAL") != nullptr;
+  traps_counters = std::getenv("TWIN_TRAP_COUNTER") != nullptr;
 }
 
 // What a new process is to run, and the process that made it.
@@ -71,7 +71,7 @@ __attribute__((visibility("default"))) int clone(int (*function)(void*), void* s
   // their own run programs
   const std::uintptr_t top = reinterpret_cast<std::uintptr_t>(stack) & ~std::uintptr_t{15};
   auto* const start = new (reinterpret_cast<void*>(top - sizeof(Start)))
-      Start{function, argument, getpid(), is_virtual && (flags & CLONE_VM) == 0};
+      Start{function, argument, getpid(), traps_counters && (flags & CLONE_VM) == 0};
   return real(&run_until_parent_ends, start, flags, start, parent_id, storage, child_id);
 }
 

@@ -273,18 +273,16 @@ class Machine {
 
   // Starts trace, counters and charges when the command begins, after mkfs and mount.
   void begin_command(Calendar& calendar) {
-    if (charges()) calendar.charge(plan_.call_ns, plan_.fault_ns);
+    if (plan_.charges()) calendar.charge(plan_.call_ns, plan_.fault_ns);
     if (trace_ && plan_.trace_all == 0) requests_.record_to(*trace_);
     if (recorder_) {
       requests_.drive().record_to(*recorder_, plan_.interval_ns, static_cast<std::uint64_t>(plan_.interval_bytes));
     }
   }
 
-  [[nodiscard]] bool charges() const { return plan_.real_time == 0 && (plan_.call_ns > 0 || plan_.fault_ns > 0); }
-
   // Prints the charges of the guest's programs, and tells `twin linux` how often the host's clock had an influence.
   void summarise() const {
-    if (charges()) {
+    if (plan_.charges()) {
       std::fprintf(stderr, "twin: charged %llu system calls (%lld ns each) and %llu page faults (%lld ns each)\n",
                    static_cast<unsigned long long>(work_.calls), static_cast<long long>(plan_.call_ns),
                    static_cast<unsigned long long>(work_.faults), static_cast<long long>(plan_.fault_ns));
