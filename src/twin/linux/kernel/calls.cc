@@ -1,6 +1,6 @@
 // A library for LD_PRELOAD into the guest's kernel, which is a program of the host. It replaces three system calls:
 // getrandom(), so that runs are repeatable, and clone() and ptrace(), so that no process outlives the kernel. If
-// programs are charged, they of the guest do not read the processor's time stamp counter: an attempt is a signal to the
+// programs of the guest are charged, they do not read the processor's time stamp counter: an attempt is a signal to the
 // kernel.
 #include <dlfcn.h>
 #include <sched.h>
