@@ -20,6 +20,8 @@ needs_debian_kernel = pytest.mark.skipif(
 )
 # a small drive, on which creating a file system is fast
 SMALL = ("--set", "capacity.size=4GiB")
+# programs take no time by themselves
+NO_CHARGES = ("--call-ns", "0", "--fault-ns", "0")
 FIO = ("fio", "--name=job", "--bs=4k", "--randrepeat=0", "--randseed=7", "--eta=never", "--output-format=json")
 
 

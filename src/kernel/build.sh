@@ -4,7 +4,8 @@
 # usage: build.sh TARGET   (the kernel is put there, with TARGET.txt, which says what it was built from)
 #
 # A kernel is built once for each version of the source, of the compiler and of this folder, and is then kept in
-# ${XDG_CACHE_HOME:-~/.cache}/iopatterns/linux, for all checkouts.
+# ${XDG_CACHE_HOME:-~/.cache}/iopatterns/linux, for all checkouts. One build runs at a time; the others wait and take its
+# result.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 target=$(realpath -m "$1")
@@ -19,15 +20,24 @@ name=$(basename "$source" .tar.xz)
 version=$(dpkg-query --show --showformat='${Version}' "$name" 2>/dev/null || sha256sum "$source" | cut -c1-12)
 gcc_version=$(gcc -dumpfullversion)
 key=$({ printf '%s\n' "$name" "$version" "$gcc_version"; cat "$here/um.config" "$here"/*.patch "$here/build.sh"; } | sha256sum | cut -c1-12)
-kept=${XDG_CACHE_HOME:-$HOME/.cache}/iopatterns/linux/$name-$key
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/iopatterns/linux
+kept=$cache/$name-$key
 export LC_ALL=C
+mkdir -p "$cache" "$(dirname "$target")"
+
+# The lock is held until the last process of the build has ended, so what lies in $cache/work is of a killed build.
+exec 9>"$cache/lock"
+flock --nonblock 9 || {
+    say "Another build of a kernel is running; waiting for it"
+    flock 9
+}
+rm -rf "$cache/work"
 
 if [ ! -e "$kept/linux" ]; then
     say "Building $name $version as User-mode Linux (more than seven minutes of processor time, and 0.9 GB, which are freed again)"
-    mkdir -p "$kept"
-    work=$(mktemp -d "$kept/work-XXXXXX")
+    work=$cache/work
     trap 'rm -rf "$work"' EXIT
-    mkdir "$work/source" "$work/build"
+    mkdir -p "$work/source" "$work/build" "$work/result"
     # what no setting of ours builds is half of the source
     tar --extract --xz --file="$source" --directory="$work/source" --strip-components=1 \
         --exclude='*/drivers/gpu/*.[ch]' --exclude='*/drivers/net/*/*.[ch]' --exclude='*/sound/*.[ch]' --exclude='*.rst'
@@ -41,8 +51,9 @@ if [ ! -e "$kept/linux" ]; then
     clock_page=$here/clock-page-${name#linux-source-}.patch
     if [ -e "$clock_page" ]; then
         patch --quiet --strip=1 --directory="$work/source" <"$clock_page"
+        patch --quiet --strip=1 --directory="$work/source" <"$here/program-time.patch"
     else
-        say "There is no ${clock_page##*/} in src/kernel: runs are the same, and take three times as long"
+        say "There is no ${clock_page##*/} in src/kernel: runs take three times as long, and need --call-ns 0 --fault-ns 0"
     fi
     # Which pages lie side by side in memory is up to the host's libraries. A request takes each by itself, as it does where
     # the kernel looks for memory that was never written, so that its size does not depend on that.
@@ -55,9 +66,9 @@ if [ ! -e "$kept/linux" ]; then
     export KBUILD_BUILD_TIMESTAMP=2026-01-01 KBUILD_BUILD_USER=twin KBUILD_BUILD_HOST=linux KBUILD_BUILD_VERSION=1
     build() { nice -n 19 make --silent --directory="$work/source" ARCH=um O="$work/build" "$@" >>"$work/log" 2>&1; }
     build KCONFIG_ALLCONFIG="$here/um.config" alldefconfig && build --jobs="$(nproc)" linux || {
-        cp "$work/log" "$kept/build.log"
-        say "$name does not build. The end of $kept/build.log:"
-        tail -n 20 "$kept/build.log" >&2
+        cp "$work/log" "$target.log"
+        say "$name does not build. The end of $target.log:"
+        tail -n 20 "$target.log" >&2
         exit 1
     }
     # a setting whose name a kernel does not know is dropped without a word
@@ -65,11 +76,12 @@ if [ ! -e "$kept/linux" ]; then
     grep -v '^$' "$here/um.config" | grep -E '^(CONFIG_|# CONFIG_)' | sort | comm -23 - "$work/set" |
         grep -v 'is not set' >"$work/dropped" || true
     [ ! -s "$work/dropped" ] || say "$name has not taken: $(tr '\n' ' ' <"$work/dropped")"
-    strip -o "$work/linux" "$work/build/linux"
-    cp "$work/build/.config" "$kept/config"
-    mv "$work/linux" "$kept/linux"
+    strip -o "$work/result/linux" "$work/build/linux"
+    cp "$work/build/.config" "$work/result/config"
+    rm -rf "$kept"
+    mv "$work/result" "$kept"
 fi
-mkdir -p "$(dirname "$target")"
+rm -f "$target.log"
 cp "$kept/linux" "$target.part"
 chmod 755 "$target.part"
 mv "$target.part" "$target"

@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -48,6 +49,7 @@ GUEST_FOLDER = "/mnt/folder"
 DROP_CACHES_FILE = "/mnt/drop-caches"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOBODY = 65534
+_GIT_CONFIG = "/mnt/tmp/.gitconfig"  # src/twin/linux/init writes it
 _MIN_MEMORY_BYTES = 64 << 20
 _MIN_FILE_SYSTEM_BYTES = 1 << 20
 _SECTOR_BYTES = 512
@@ -98,6 +100,11 @@ class LinuxOptions:
         real_time: Whether to use the clock of the host and, unless ``kernel`` is given, the kernel of Debian's
             user-mode-linux. Results are then not repeatable.
         drop_caches: Whether the guest has a file /mnt/drop-caches; a read of this file empties the page cache.
+        call_ns: Virtual time of each successful system call of the command, in nanoseconds, besides the time that the
+            call waits. 0 for none.
+        fault_ns: Virtual time of each page fault of the command, in nanoseconds, besides the time that the fault waits
+            for the drive. 0 for none.
+        date: Time of day, with a time zone, at which the guest's clock starts.
     """
 
     file_system: str = "ext4"
@@ -123,6 +130,9 @@ class LinuxOptions:
     kernel: Path | None = None
     real_time: bool = False
     drop_caches: bool = False
+    call_ns: int = 200
+    fault_ns: int = 500
+    date: datetime = datetime(2030, 1, 1, tzinfo=UTC)  # later than the modification times of the host's files
 
 
 def run_in_linux(
@@ -254,10 +264,14 @@ def _plan(drive: models.Model, command: Sequence[str], options: LinuxOptions) ->
         "queue_depth": _queue_depth(drive, options),
         "trace_all": int(options.trace_all),
         "wall_limit_s": options.wall_limit_s,
+        "call_ns": options.call_ns,
+        "fault_ns": options.fault_ns,
+        "time_of_day_s": int(options.date.timestamp()),
         "user": user,
         "group": group,
         "guest.user": user,
         "guest.group": group,
+        "guest.reads_all": int(is_root),
         "guest.file_system": "" if options.file_system == NO_FILE_SYSTEM else options.file_system,
         "guest.mount_options": options.mount_options,
         "guest.folder": int(options.folder is not None),
@@ -388,6 +402,9 @@ def _environment(options: LinuxOptions) -> dict[str, str]:
     """Return the environment variables of the command in the guest."""
     home = "/mnt/tmp" if options.file_system == NO_FILE_SYSTEM else GUEST_MOUNT
     fixed = {"PATH": _PATH, "HOME": home, "TMPDIR": "/mnt/tmp", "TERM": "dumb", "TWIN_DRIVE": GUEST_DRIVE}
+    fixed["GIT_CONFIG_GLOBAL"] = _GIT_CONFIG
+    if virtual_environment := os.environ.get("VIRTUAL_ENV"):
+        fixed |= {"VIRTUAL_ENV": virtual_environment, "PATH": f"{virtual_environment}/bin:{_PATH}"}
     return subprocess_env.child_environment({}) | fixed
 
 
@@ -457,9 +474,9 @@ def _queue_settings(model: models.Model, options: LinuxOptions) -> list[str]:
 
 @contextmanager
 def _outputs(options: LinuxOptions, drive: models.Model, inputs: Sequence[Path]) -> Iterator[Mapping[str, IO[bytes]]]:
-    """Yield files in memory that receive the trace and the counters of a run.
+    """Yield files in memory that receive the trace, the counters and the summary of a run.
 
-    On exit, their content is written to the output files that the user named.
+    On exit, trace and counters are written to the output files that the user named.
 
     Args:
         options: Options of the run.
@@ -467,7 +484,7 @@ def _outputs(options: LinuxOptions, drive: models.Model, inputs: Sequence[Path])
         inputs: Files that no output may replace.
 
     Yields:
-        The files by key of the plan: ``trace`` and ``counters``, each only if the user asked for it.
+        The files by key of the plan: ``summary``; ``trace`` and ``counters``, each only if the user asked for it.
     """
     paths = {"trace": options.trace, "counters": options.counters}
     outputs = {
@@ -476,7 +493,10 @@ def _outputs(options: LinuxOptions, drive: models.Model, inputs: Sequence[Path])
         if path is not None
     }
     with ExitStack() as stack:
-        files = {name: stack.enter_context(os.fdopen(os.memfd_create(f"twin-{name}"), "w+b")) for name in outputs}
+        files = {
+            name: stack.enter_context(os.fdopen(os.memfd_create(f"twin-{name}"), "w+b"))
+            for name in ("summary", *outputs)
+        }
         yield files
         for name, output in outputs.items():
             source = Path(f"/proc/self/fd/{files[name].fileno()}")
@@ -486,17 +506,19 @@ def _outputs(options: LinuxOptions, drive: models.Model, inputs: Sequence[Path])
                 elif output.path.suffix == ".csv":
                     shutil.copyfile(source, temporary)
                 else:
-                    _write_trace(source, temporary, drive, options.seed)
+                    forced = Path(f"/proc/self/fd/{files['summary'].fileno()}").read_text() or "0"
+                    _write_trace(source, temporary, drive, options, repeatable=int(forced) == 0)
 
 
-def _write_trace(source: Path, output: Path, drive: models.Model, seed: int) -> None:
+def _write_trace(source: Path, output: Path, drive: models.Model, options: LinuxOptions, *, repeatable: bool) -> None:
     """Write a trace as a Parquet file, with the drive on which it was recorded.
 
     Args:
         source: The CSV file that the machine wrote. Its times are those of the guest's clock.
         output: The Parquet file, which is overwritten.
         drive: The model of the drive.
-        seed: The seed of the run.
+        options: The options of the run.
+        repeatable: Whether the host's clock had no influence on the run.
     """
     import pandas as pd  # takes long
 
@@ -504,7 +526,11 @@ def _write_trace(source: Path, output: Path, drive: models.Model, seed: int) -> 
 
     first = pd.read_csv(source, usecols=["time_ns"], nrows=1)["time_ns"]
     start_ns = int(first.iloc[0]) if len(first) else 0
-    traces.write_as_parquet(source, output, recorded_on=traces.RecordedDrive(drive.name, drive.digest, seed, start_ns))
+    call_ns, fault_ns = (0, 0) if options.real_time else (options.call_ns, options.fault_ns)
+    recorded_on = traces.RecordedDrive(
+        drive.name, drive.digest, options.seed, start_ns, call_ns, fault_ns, repeatable and not options.real_time
+    )
+    traces.write_as_parquet(source, output, recorded_on=recorded_on)
 
 
 @contextmanager

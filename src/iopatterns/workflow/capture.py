@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,8 @@ RECORDED_TRACES = "results/traces"
 PROVENANCE_FILE = "provenance.json"
 _FILE = "recordings.yaml"
 _KERNEL = ".linux/linux"
-# The guest's time of day when virtual time begins (src/twin/linux/machine/main.cc)
-_TIME_OF_DAY_NS = 1_767_225_600 * 10**9
+# The guest's time of day when virtual time begins
+_DATE = datetime(2026, 1, 1, tzinfo=UTC)
 _MARK = re.compile(r"^phase (\S+) (\d+)$", re.MULTILINE)
 _WALL_LIMIT_S = 3600
 _COPIED = ("*.fio", "*.sh")
@@ -268,6 +269,9 @@ def record_trace(root: Path, study: str, name: str, output: Path) -> None:
             settings=[f"{key}={value}" for key, value in entry.get("set", {}).items()],
             wall_limit_s=_WALL_LIMIT_S,
             kernel=root / _KERNEL,
+            call_ns=0,  # a trace has the times of the drive alone
+            fault_ns=0,
+            date=_DATE,
         )
         done = linux.run_in_linux(
             entry["model"], ["sh", "-c", recording.script()], options, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -276,7 +280,7 @@ def record_trace(root: Path, study: str, name: str, output: Path) -> None:
             said = (folder / "said").read_text(errors="replace") if (folder / "said").exists() else ""
             texts = "\n".join(filter(None, (said.strip(), done.stderr.decode(errors="replace").strip())))
             raise CaptureError(f"{study}/{name}: not recorded, exit status {done.returncode}: {texts[-2000:]}")
-        marks = {phase: int(at) - _TIME_OF_DAY_NS for phase, at in _MARK.findall(done.stdout.decode())}
+        marks = {phase: int(at) - int(_DATE.timestamp()) * 10**9 for phase, at in _MARK.findall(done.stdout.decode())}
         write_shipped_trace(trace, output, recording.drive, marks)
 
 

@@ -20,7 +20,8 @@ enum Operation : std::uint32_t {
   kRun = 6,
   kFreeUntil = 7,
   kGetTimeOfDay = 8,
-  kClockPage = 256,
+  kEarlierClockPage = 256,  // with fewer members
+  kClockPage = 257,
 };
 
 }  // namespace
@@ -79,6 +80,9 @@ void Calendar::serve() {
     case kClockPage:
       reply = share(message.time);
       break;
+    case kEarlierClockPage:
+      throw std::runtime_error(
+          "an earlier version of this package built the kernel. Build the kernel again: ./reproduce.sh linux");
     default:
       throw std::runtime_error("the guest sends the unknown time travel message " + std::to_string(message.operation));
   }
@@ -93,6 +97,24 @@ void Calendar::advance_to(Nanoseconds when) {
 
 void Calendar::see_request() {
   if (page_ != nullptr) guest_next_ = std::max(now_, static_cast<Nanoseconds>(page_->request));
+}
+
+void Calendar::charge(Nanoseconds call_ns, Nanoseconds fault_ns) {
+  if (page_ == nullptr) throw std::runtime_error("this kernel cannot charge time: give --call-ns 0 --fault-ns 0");
+  page_->call_ns = static_cast<std::uint64_t>(call_ns);
+  page_->fault_ns = static_cast<std::uint64_t>(fault_ns);
+}
+
+Calendar::Work Calendar::work() const {
+  return page_ == nullptr ? Work{} : Work{page_->calls, page_->faults, page_->loops};
+}
+
+Calendar::Program Calendar::program() const {
+  return page_ == nullptr ? Program{} : Program{page_->program, page_->runs};
+}
+
+void Calendar::force() {
+  if (page_ != nullptr) page_->forced = 1;
 }
 
 void Calendar::run_guest(Nanoseconds limit) {

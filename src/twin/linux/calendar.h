@@ -54,6 +54,27 @@ class Calendar {
   // an interrupt. Reading an unchanged request again has no effect.
   void see_request();
 
+  // Sets the time that each system call and each page fault of the guest's programs takes from now on. Throws
+  // std::runtime_error if no page is shared.
+  void charge(Nanoseconds call_ns, Nanoseconds fault_ns);
+
+  // What the guest's programs have done: charged system calls and page faults, and endless loops that gave way.
+  struct Work {
+    std::uint64_t calls = 0, faults = 0, loops = 0;
+  };
+  [[nodiscard]] Work work() const;
+
+  // The program that runs at present. The values come from memory to which the guest's programs can write.
+  struct Program {
+    std::uint64_t process = 0;  // its process on the host; 0 if none runs
+    std::uint64_t runs = 0;     // changes whenever a program begins to run
+  };
+  [[nodiscard]] Program program() const;
+
+  // Makes the running program give way when it next receives SIGALRM. Without this call the guest's kernel lets the
+  // program give way only if it is in an endless loop.
+  void force();
+
   // Lets the waiting guest run from now(). It may advance its clock itself up to `limit`.
   void run_guest(Nanoseconds limit);
 
@@ -69,7 +90,7 @@ class Calendar {
 
   // The first members of the kernel's struct clock_page. Guest and calendar never run at the same time.
   struct Page {
-    std::uint64_t now, free_until, request;
+    std::uint64_t now, free_until, request, call_ns, fault_ns, calls, faults, runs, program, forced, loops;
   };
 
   Nanoseconds share(std::uint64_t address);

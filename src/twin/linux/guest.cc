@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/landlock.h>
+#include <linux/securebits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -119,6 +121,22 @@ std::string create_locked(const std::string& place, int& lock) {
   _exit(127);
 }
 
+// Becomes the guest's user for ever. Keeps one capability of root, if root has it: to read all files.
+void become(uid_t user, gid_t group) {
+  // With this bit, a change of user keeps all capabilities, and access(2), by which hostfs asks, heeds them. If the
+  // host forbids the bit, setuid() drops all capabilities.
+  prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0);
+  if (setgroups(0, nullptr) != 0 || setgid(group) != 0 || setuid(user) != 0) give_up("setuid");
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+  if (syscall(SYS_capget, &header, sets) != 0) give_up("capget");
+  const std::uint32_t kept = sets[0].permitted & (1U << CAP_DAC_READ_SEARCH);
+  sets[0] = {kept, kept, kept};
+  sets[1] = {};
+  if (syscall(SYS_capset, &header, sets) != 0) give_up("capset");
+  if (kept != 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_DAC_READ_SEARCH, 0, 0) != 0) give_up("prctl");
+}
+
 // Forbids this process to write, except in the folders `writable`. Kernels before 5.13 have no Landlock, so the
 // function does nothing there. The guest's kernel, which mounts the host's files read-only, is then the only
 // protection.
@@ -219,10 +237,7 @@ pid_t start_guest(const Plan& plan, const Workplace& workplace) {
   dup2(console, STDERR_FILENO);
   if (geteuid() == 0) {
     if (fchown(console, static_cast<uid_t>(plan.user), static_cast<gid_t>(plan.group)) != 0) give_up("fchown");
-    if (setgroups(0, nullptr) != 0 || setgid(static_cast<gid_t>(plan.group)) != 0 ||
-        setuid(static_cast<uid_t>(plan.user)) != 0) {
-      give_up("setuid");
-    }
+    become(static_cast<uid_t>(plan.user), static_cast<gid_t>(plan.group));
   }
   // after setuid(), which resets the parent-death signal
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) give_up("prctl");
@@ -264,6 +279,7 @@ pid_t start_guest(const Plan& plan, const Workplace& workplace) {
       "LD_PRELOAD=./library.so",
       "TWIN_SEED=" + std::to_string(plan.seed),
   };
+  if (plan.charges()) environment.push_back("TWIN_TRAP_COUNTER=1");
   fexecve(kernel, pointers(words).data(), pointers(environment).data());
   give_up("the kernel cannot be run");
 }

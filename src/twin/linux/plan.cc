@@ -14,9 +14,9 @@ Plan Plan::read(std::istream& stream) {
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   Plan plan;
   const std::map<std::string_view, std::string*> texts = {
-      {"kernel", &plan.kernel},     {"init", &plan.init},   {"library", &plan.library},
-      {"model", &plan.model},       {"trace", &plan.trace}, {"counters", &plan.counters},
-      {"settings", &plan.settings}, {"image", &plan.image}, {"folder", &plan.folder},
+      {"kernel", &plan.kernel}, {"init", &plan.init},         {"library", &plan.library},   {"model", &plan.model},
+      {"trace", &plan.trace},   {"counters", &plan.counters}, {"settings", &plan.settings}, {"image", &plan.image},
+      {"folder", &plan.folder}, {"summary", &plan.summary},
   };
   const std::map<std::string_view, std::int64_t*> numbers = {
       {"interval_ns", &plan.interval_ns},
@@ -26,7 +26,10 @@ Plan Plan::read(std::istream& stream) {
       {"queue_depth", &plan.queue_depth},
       {"user", &plan.user},
       {"wall_limit_s", &plan.wall_limit_s},
+      {"time_of_day_s", &plan.time_of_day_s},
       {"group", &plan.group},
+      {"call_ns", &plan.call_ns},
+      {"fault_ns", &plan.fault_ns},
       {"real_time", &plan.real_time},
       {"trace_all", &plan.trace_all},
   };

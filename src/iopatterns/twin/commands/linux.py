@@ -1,6 +1,7 @@
 """Command `twin linux`, which runs a program in a guest with a simulated drive."""
 
 import sys
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,27 @@ from iopatterns.twin.commands.arguments import (
     is_flag=True,
     help="Provide /mnt/drop-caches: a read of this file empties the page cache. Shifts all times by about 1 us.",
 )
+@click.option(
+    "--call-ns",
+    type=click.IntRange(0),
+    default=200,
+    show_default=True,
+    help="Virtual time of each system call of COMMAND, in ns; 0 for none.",
+)
+@click.option(
+    "--fault-ns",
+    type=click.IntRange(0),
+    default=500,
+    show_default=True,
+    help="Virtual time of each page fault of COMMAND, in ns; 0 for none.",
+)
+@click.option(
+    "--date",
+    type=click.DateTime(),
+    default="2030-01-01",
+    show_default=True,
+    help="Time of day (UTC) at which the clock of the guest starts.",
+)
 @click.option("--kernel", type=FILE_TYPE, help="Kernel image.  [default: kernel of `./reproduce.sh linux`]")
 @MODEL_ARGUMENT
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -106,5 +128,6 @@ def command(model: str, command: tuple[str, ...], **options: Any) -> None:
     words = command[1:] if command[0] == "--" else command
     if not words:
         raise click.UsageError("requires a command after --")
+    options["date"] = options["date"].replace(tzinfo=UTC)
     given = {name: value for name, value in options.items() if value is not None}
     sys.exit(linux.run_in_linux(model, words, linux.LinuxOptions(**given)).returncode)

@@ -42,12 +42,18 @@ class RecordedDrive:
         model_digest: `Model.digest` of the drive, with the parameters that were set.
         seed: Seed of the drive's random behaviour.
         start_ns: Time of the first request, in nanoseconds since the start of the drive.
+        call_ns: Virtual time of each system call of the recorded program, in nanoseconds.
+        fault_ns: Virtual time of each page fault of the recorded program, in nanoseconds.
+        repeatable: Whether another recording gives the same trace. False if the clock of the host had an influence.
     """
 
     name: str
     model_digest: str
     seed: int
     start_ns: int
+    call_ns: int = 0
+    fault_ns: int = 0
+    repeatable: bool = True
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,9 @@ def write_requests(
     if phases_ns:
         metadata[_PHASES] = json.dumps(dict(phases_ns))
     if recorded_on is not None:
-        metadata[_DRIVE] = json.dumps(dataclasses.asdict(recorded_on))
+        defaults = {field.name: field.default for field in dataclasses.fields(recorded_on)}
+        values = dataclasses.asdict(recorded_on).items()
+        metadata[_DRIVE] = json.dumps({name: value for name, value in values if value != defaults[name]})
     write_tables(
         path,
         map(_table, pieces),

@@ -5,6 +5,8 @@
 // MESSAGE". It is linked statically, so that it starts on every host.
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/reboot.h>
@@ -17,6 +19,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -43,6 +46,7 @@ struct Job {
   std::string mount_options;
   uid_t user = 0;
   gid_t group = 0;
+  bool reads_all = false;  // whether the command may read files whatever their permissions
   bool folder = false;
   bool drop_caches = false;
   std::string dirty_bytes, dirty_background_bytes;
@@ -84,6 +88,15 @@ void write_to(const std::string& path, const std::string& value) {
   const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (file < 0 || write(file, value.data(), value.size()) != static_cast<ssize_t>(value.size())) {
     fail(kFailed, with_reason(path + " does not accept '" + value + "'"));
+  }
+  close(file);
+}
+
+void write_new(const char* path, const std::string& text, uid_t user, gid_t group) {
+  const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (file < 0 || write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      fchown(file, user, group) != 0) {
+    fail(kFailed, with_reason(path));
   }
   close(file);
 }
@@ -144,6 +157,7 @@ Job read_job() {
     if (key == "mount_options") job.mount_options = value;
     if (key == "user") job.user = static_cast<uid_t>(std::strtoul(value.c_str(), nullptr, 10));
     if (key == "group") job.group = static_cast<gid_t>(std::strtoul(value.c_str(), nullptr, 10));
+    if (key == "reads_all") job.reads_all = value == "1";
     if (key == "folder") job.folder = value == "1";
     if (key == "drop_caches") job.drop_caches = value == "1";
     if (key == "dirty_bytes") job.dirty_bytes = value;
@@ -157,9 +171,25 @@ Job read_job() {
   return job;
 }
 
-// Runs a program and returns its status as of waitpid(). `user` is 0 for programs that prepare the drive.
-int run(std::vector<std::string> words, std::vector<std::string> environment, int output, int errors, uid_t user,
-        gid_t group) {
+// Becomes an ordinary user for ever. Returns whether that succeeded. `reads_all` keeps one capability of root: to read
+// all files. Capabilities of the ambient set survive execve(2), and access(2) heeds them because of the secure bit. The
+// number of system calls is the same for all users.
+bool become(const Job& job) {
+  if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) != 0 || setgroups(0, nullptr) != 0 ||
+      setgid(job.group) != 0 || setuid(job.user) != 0) {
+    return false;
+  }
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  const std::uint32_t kept = job.reads_all ? 1U << CAP_DAC_READ_SEARCH : 0;
+  const __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {{kept, kept, kept}, {}};
+  const int change = job.reads_all ? PR_CAP_AMBIENT_RAISE : PR_CAP_AMBIENT_IS_SET;
+  return syscall(SYS_capset, &header, sets) == 0 && prctl(PR_CAP_AMBIENT, change, CAP_DAC_READ_SEARCH, 0, 0) >= 0 &&
+         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+}
+
+// Runs a program of the job and returns its status as of waitpid(). Programs that prepare the drive run as root.
+int run(const Job& job, std::vector<std::string> words, int output, int errors, bool as_root) {
+  std::vector<std::string> environment = job.environment;
   std::vector<char*> arguments = twin::pointers(words);
   std::vector<char*> variables = twin::pointers(environment);
   const int problem = open("/mnt/.problem", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -172,8 +202,7 @@ int run(std::vector<std::string> words, std::vector<std::string> environment, in
     dup2(errors, STDERR_FILENO);
     constexpr rlimit kUnlimited{RLIM_INFINITY, RLIM_INFINITY};
     setrlimit(RLIMIT_MEMLOCK, &kUnlimited);  // buffers of io_uring
-    if (user != 0 && (setgroups(0, nullptr) != 0 || setgid(group) != 0 || setuid(user) != 0 ||
-                      prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)) {
+    if (!as_root && !become(job)) {
       dprintf(problem, "%d", errno);
       _exit(kFailed);
     }
@@ -227,7 +256,7 @@ void prepare_drive(const Job& job) {
   if (chown(kDrive, job.user, job.group) != 0) fail(kFailed, with_reason(kDrive));
   if (job.file_system.empty()) return;
   const int log = open("/mnt/.mkfs", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_APPEND, 0600);
-  if (run(job.mkfs, job.environment, log, log, 0, 0) != 0) {
+  if (run(job, job.mkfs, log, log, true) != 0) {
     fail(kFailed, job.mkfs[0] + " has failed: " + content_of("/mnt/.mkfs"));
   }
   mkdir(kMount, 0755);
@@ -280,10 +309,12 @@ int main() {
     close(file);
   }
   prepare_drive(job);
+  // git refuses repositories of other users. If root runs `twin linux`, the command's user owns no file of the host.
+  write_new("/mnt/tmp/.gitconfig", "[safe]\n\tdirectory = *\n", job.user, job.group);
   if (chdir(job.file_system.empty() ? "/mnt/tmp" : kMount) != 0) fail(kFailed, with_reason(kMount));
   if (job.drop_caches) offer_to_drop_caches();
   mark();
-  const int status = run(job.command, job.environment, output, errors, job.user, job.group);
+  const int status = run(job, job.command, output, errors, false);
   if (chdir("/") != 0) fail(kFailed, with_reason("/"));
   sync();
   if (!job.file_system.empty()) {

@@ -1,5 +1,7 @@
 // A library for LD_PRELOAD into the guest's kernel, which is a program of the host. It replaces three system calls:
-// getrandom(), so that runs are repeatable, and clone() and ptrace(), so that no process outlives the kernel.
+// getrandom(), so that runs are repeatable, and clone() and ptrace(), so that no process outlives the kernel. If
+// programs of the guest are charged, they do not read the processor's time stamp counter: an attempt is a signal to the
+// kernel.
 #include <dlfcn.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +19,7 @@
 namespace {
 
 std::uint64_t state = 0;
+bool traps_counters = false;
 
 // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
 std::uint64_t next_random() {
@@ -30,6 +33,7 @@ std::uint64_t next_random() {
 __attribute__((constructor)) void set_up() {
   const char* const seed = std::getenv("TWIN_SEED");
   state = seed == nullptr ? 0 : std::strtoull(seed, nullptr, 10);
+  traps_counters = std::getenv("TWIN_TRAP_COUNTER") != nullptr;
 }
 
 // What a new process is to run, and the process that made it.
@@ -37,6 +41,7 @@ struct alignas(16) Start {
   int (*function)(void*);
   void* argument;
   pid_t parent;
+  bool traps_counter;
 };
 
 // Runs in the new process.
@@ -44,6 +49,7 @@ int run_until_parent_ends(void* of) {
   const Start start = *static_cast<const Start*>(of);
   // the parent may have ended before this call
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != start.parent) _exit(1);
+  if (start.traps_counter) prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
   return start.function(start.argument);
 }
 
@@ -61,9 +67,11 @@ __attribute__((visibility("default"))) int clone(int (*function)(void*), void* s
   auto* const child_id = va_arg(rest, pid_t*);
   va_end(rest);
   static const auto real = reinterpret_cast<int (*)(int (*)(void*), void*, int, void*, ...)>(dlsym(RTLD_NEXT, "clone"));
-  // at the top of the new process's stack, which exists as long as this process needs it
+  // at the top of the new process's stack, which exists as long as this process needs it; processes with memory of
+  // their own run programs
   const std::uintptr_t top = reinterpret_cast<std::uintptr_t>(stack) & ~std::uintptr_t{15};
-  auto* const start = new (reinterpret_cast<void*>(top - sizeof(Start))) Start{function, argument, getpid()};
+  auto* const start = new (reinterpret_cast<void*>(top - sizeof(Start)))
+      Start{function, argument, getpid(), traps_counters && (flags & CLONE_VM) == 0};
   return real(&run_until_parent_ends, start, flags, start, parent_id, storage, child_id);
 }
 

@@ -33,6 +33,7 @@
 #include "linux/contents.h"
 #include "linux/guest.h"
 #include "linux/plan.h"
+#include "linux/program_watch.h"
 #include "linux/requests.h"
 #include "linux/wire.h"
 #include "scsi/apply_mode_pages.h"
@@ -46,8 +47,6 @@ namespace {
 constexpr int kBadInput = 2;
 constexpr int kWallLimit = 124;
 constexpr int kFailed = 125;
-
-constexpr Nanoseconds kTimeOfDay = 1'767'225'600 * kSecond;  // 2026-01-01
 
 struct Failure final : std::runtime_error {
   Failure(int its_status, const std::string& message) : std::runtime_error(message), status(its_status) {}
@@ -152,7 +151,9 @@ class Machine {
     pump();
     if (trace_) trace_->finish();
     if (recorder_ && !recorder_->flush()) throw std::runtime_error(plan_.counters + ": cannot be written");
-    return outcome();
+    const int result = outcome();
+    summarise();
+    return result;
   }
 
  private:
@@ -187,7 +188,7 @@ class Machine {
   }
 
   void serve(int time_listener, int drive_listener) {
-    Calendar calendar(plan_.real_time != 0 ? -1 : accept_guest(time_listener), kTimeOfDay);
+    Calendar calendar(plan_.real_time != 0 ? -1 : accept_guest(time_listener), plan_.time_of_day_s * kSecond);
     while (calendar.is_virtual()) {  // until the guest's kernel has found the drive
       if (calendar.guest_waits()) {
         let_pass(calendar);
@@ -202,16 +203,22 @@ class Machine {
                                          .discards = parameters_.kind == DriveKind::kSsd,
                                          .volatile_cache = parameters_.caches_writes()};
     BlockDevice device(accept_guest(drive_listener), settings, requests_, contents_, calendar,
-                       [this] { begin_recording(); });
+                       [this, &calendar] { begin_command(calendar); });
     calendar.see_memory(
         [&device](std::uint64_t address, std::uint64_t size_bytes) { return device.memory(address, size_bytes); });
-    for (;;) {
-      if (calendar.is_virtual()) {
-        step(calendar, device);
-      } else {
-        step_in_real_time(calendar, device);
+    ProgramWatch watch(guest_);
+    try {
+      for (;;) {
+        if (calendar.is_virtual()) {
+          step(calendar, device, watch);
+        } else {
+          step_in_real_time(calendar, device);
+        }
       }
+    } catch (const GuestGone&) {  // NOLINT(bugprone-empty-catch): the guest has powered off or crashed
     }
+    work_ = calendar.work();
+    forced_ = watch.forced();
   }
 
   void step_in_real_time(Calendar& calendar, BlockDevice& device) {
@@ -239,7 +246,7 @@ class Machine {
     calendar.run_guest(requests_.earliest_completion_ns());
   }
 
-  void step(Calendar& calendar, BlockDevice& device) {
+  void step(Calendar& calendar, BlockDevice& device, ProgramWatch& watch) {
     if (calendar.guest_waits()) {
       const Nanoseconds over = requests_.run(calendar.guest_next(), done_);
       if (over == kNever) return let_pass(calendar);
@@ -247,10 +254,11 @@ class Machine {
       return device.complete(done_);
     }
     pollfd ends[] = {{calendar.socket(), POLLIN, 0}, {device.socket(), POLLIN, 0}};
-    constexpr int kPatience_ms = 50;
+    constexpr int kPatience_ms = 10;
     const int ready = poll(ends, 2, kPatience_ms);
     if (ready <= 0) {
       pump();
+      watch.look(calendar);
     } else if (ends[1].revents != 0) {
       device.serve();
     } else {
@@ -263,12 +271,34 @@ class Machine {
     errors_.pump();
   }
 
-  // Starts trace and counters when the command begins, after mkfs and mount.
-  void begin_recording() {
+  // Starts trace, counters and charges when the command begins, after mkfs and mount.
+  void begin_command(Calendar& calendar) {
+    if (plan_.charges()) calendar.charge(plan_.call_ns, plan_.fault_ns);
     if (trace_ && plan_.trace_all == 0) requests_.record_to(*trace_);
     if (recorder_) {
       requests_.drive().record_to(*recorder_, plan_.interval_ns, static_cast<std::uint64_t>(plan_.interval_bytes));
     }
+  }
+
+  // Prints the charges of the guest's programs, and tells `twin linux` how often the host's clock had an influence.
+  void summarise() const {
+    if (plan_.charges()) {
+      std::fprintf(stderr, "twin: charged %llu system calls (%lld ns each) and %llu page faults (%lld ns each)\n",
+                   static_cast<unsigned long long>(work_.calls), static_cast<long long>(plan_.call_ns),
+                   static_cast<unsigned long long>(work_.faults), static_cast<long long>(plan_.fault_ns));
+    }
+    if (work_.loops > 0) {
+      std::fprintf(stderr, "twin: a program in an endless loop gave way %llu times\n",
+                   static_cast<unsigned long long>(work_.loops));
+    }
+    if (forced_ > 0) {
+      std::fprintf(stderr,
+                   "twin: warning: this run is not repeatable: a program ran for %lld s of the host's processor time "
+                   "without a system call, and had to give way (%llu times)\n",
+                   static_cast<long long>(ProgramWatch::kMostProcessorTime / kSecond),
+                   static_cast<unsigned long long>(forced_));
+    }
+    std::ofstream(plan_.summary) << forced_;
   }
 
   // Returns the last lines of the kernel's console for a message.
@@ -285,8 +315,7 @@ class Machine {
   [[nodiscard]] int outcome() const {
     if (ending_signal() == SIGALRM) {
       throw Failure{kWallLimit, "ended after " + std::to_string(plan_.wall_limit_s) +
-                                    " s, the wall limit. A program that spins without reading the clock makes no"
-                                    " progress in virtual time. If the program is only slow, raise --wall-limit"};
+                                    " s, the wall limit. If the program is only slow, raise --wall-limit"};
     }
     if (ending_signal() != 0) return 128 + ending_signal();
     const std::string report = text_of(workplace_.path("report"));
@@ -311,6 +340,8 @@ class Machine {
   Relay output_{workplace_.path("output"), STDOUT_FILENO};
   Relay errors_{workplace_.path("errors"), STDERR_FILENO};
   std::vector<std::uint64_t> done_;
+  Calendar::Work work_;
+  std::uint64_t forced_ = 0;
   pid_t guest_ = -1;
 };
 
