@@ -18,9 +18,10 @@ pytestmark = pytest.mark.skipif(
 ENTER = 'for each; do case $each in --directory=*/source | O=*) cd "${each#*=}" ;; esac; done\n'
 PROGRAMS = {
     "tar": ENTER
-    + r"""mkdir -p arch/um block
+    + r"""mkdir -p arch/um block drivers/char
 printf 'config HZ\n\tint\n\tdefault 100\n' > arch/um/Kconfig
-echo 'if (IS_ENABLED(CONFIG_KMSAN))' > block/bio.c""",
+echo 'if (IS_ENABLED(CONFIG_KMSAN))' > block/bio.c
+echo '(regs ? instruction_pointer(regs) : _RET_IP_) ^ swab(irq));' > drivers/char/random.c""",
     "patch": "exit 0",
     "make": ENTER
     + """case "$*" in

@@ -402,8 +402,7 @@ def _environment(options: LinuxOptions) -> dict[str, str]:
     """Return the environment variables of the command in the guest."""
     home = "/mnt/tmp" if options.file_system == NO_FILE_SYSTEM else GUEST_MOUNT
     fixed = {"PATH": _PATH, "HOME": home, "TMPDIR": "/mnt/tmp", "TERM": "dumb", "TWIN_DRIVE": GUEST_DRIVE}
-    if options.call_ns:
-        fixed["GIT_CONFIG_GLOBAL"] = _GIT_CONFIG
+    fixed["GIT_CONFIG_GLOBAL"] = _GIT_CONFIG
     if virtual_environment := os.environ.get("VIRTUAL_ENV"):
         fixed |= {"VIRTUAL_ENV": virtual_environment, "PATH": f"{virtual_environment}/bin:{_PATH}"}
     return subprocess_env.child_environment({}) | fixed

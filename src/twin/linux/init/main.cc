@@ -46,7 +46,6 @@ struct Job {
   std::string mount_options;
   uid_t user = 0;
   gid_t group = 0;
-  std::string git_config;
   bool reads_all = false;  // whether the command may read files whatever their permissions
   bool folder = false;
   bool drop_caches = false;
@@ -311,7 +310,7 @@ int main() {
   }
   prepare_drive(job);
   // git refuses repositories of other users. If root runs `twin linux`, the command's user owns no file of the host.
-  if (!job.git_config.empty()) write_new("/mnt/tmp/.gitconfig", "[safe]\n\tdirectory = *\n", job.user, job.group);
+  write_new("/mnt/tmp/.gitconfig", "[safe]\n\tdirectory = *\n", job.user, job.group);
   if (chdir(job.file_system.empty() ? "/mnt/tmp" : kMount) != 0) fail(kFailed, with_reason(kMount));
   if (job.drop_caches) offer_to_drop_caches();
   mark();
