@@ -6,7 +6,7 @@ rule ablate:
     input:
         measured=expand(
             f"{ablation.ABLATION_FOLDER}/{{run}}.measured",
-            run=ablation.ablation_runs_by_name(CONF),
+            run=ablation.ablation_runs(CONF),
         ),
         published=study_rules.claims_files(CONF),
         code=rule_code.dependencies_of(ROOT, "workflow/scripts/ablate.py"),
@@ -22,7 +22,7 @@ rule ablate:
 
 rule ablate_mechanism:
     input:
-        declared=lambda wildcards: ablation.ablation_runs_by_name(CONF)[wildcards.run],
+        mechanisms=ablation.MECHANISMS_FILE,
         grids=expand("config/studies/{study}.yaml", study=CONF.studies),
         twins=twin_models.model_files(CONF),
         traces=ablation.ablation_trace_files(CONF),

@@ -297,8 +297,8 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def ablation_runs_by_name(conf: config.Config) -> dict[str, str]:
-    """Return the names of the runs of an ablation, each with a declaring file.
+def ablation_runs(conf: config.Config) -> list[str]:
+    """Return the names of the runs of an ablation.
 
     In each run, one mechanism is switched off: something that a simulated drive, the kernel or its file system does,
     such as read-ahead. In one more run, `BASELINE_RUN`, nothing is switched off.
@@ -307,15 +307,13 @@ def ablation_runs_by_name(conf: config.Config) -> dict[str, str]:
         conf: The configuration.
 
     Returns:
-        A mapping such as ``{"nothing": "config/ablations.yaml", "read-ahead": "config/ablations.yaml"}``. A key is the
-        name of a run: `BASELINE_RUN`, or `Mechanism.slug`. The value is the path of the file that declares the
-        mechanism; for `BASELINE_RUN`, it is config/ablations.yaml.
+        A list such as ``["nothing", "read-ahead"]``: `BASELINE_RUN`, and the `Mechanism.slug` of each mechanism.
 
     Raises:
         ConfigError: A file is invalid.
         AblationError: A mechanism is invalid.
     """
-    return {BASELINE_RUN: MECHANISMS_FILE, **{each.slug: each.file for each in load_mechanisms(conf)}}
+    return [BASELINE_RUN, *(each.slug for each in load_mechanisms(conf))]
 
 
 def studies_with_claims(conf: config.Config) -> list[str]:

@@ -23,7 +23,7 @@ def measure_without_mechanism(root: Path, name: str, overrides: Mapping[str, Any
 
     Args:
         root: The project's folder.
-        name: The name of the run, a key of `ablation.ablation_runs_by_name`, such as ``read-ahead``. In the run
+        name: The name of the run, one of `ablation.ablation_runs`, such as ``read-ahead``. In the run
             ``nothing`` (`BASELINE_RUN`) no mechanism is switched off, and all simulated drives are measured.
         overrides: Values that replace top-level keys of config/config.yaml: ``{"runtime": "1 s"}``; empty for none.
         output: The folder for the results, which is deleted first if it exists. It gets ``<study>.parquet`` and

@@ -204,7 +204,7 @@ def test_a_mechanism_without_replayed_traces_has_no_drives(project: Project) -> 
 def measured(project: Project) -> Path:
     """Measure with and without the mechanism, record the result, and return the folder."""
     folder = project.root / ablation.ABLATION_FOLDER
-    for name in ablation.ablation_runs_by_name(config.load_config(project.root)):
+    for name in ablation.ablation_runs(config.load_config(project.root)):
         ablation_runs.measure_without_mechanism(project.root, name, {}, folder / name)
     ablation.record_ablation(project.root, {}, folder)
     return folder
