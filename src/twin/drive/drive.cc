@@ -27,7 +27,7 @@ Drive::Drive(const Parameters& parameters, std::uint64_t seed)
                                            client, counters_);
     };
     auto ssd = std::make_unique<Ssd>(SsdParameters{p.controller, p.write_buffer, p.read_cache, p.read_ahead},
-                                     size_bytes(), make_ftl, link_, events_, counters_);
+                                     size_bytes(), make_ftl, link_, events_, counters_, seed);
     ftl_ = &ssd->ftl();
     device_ = std::move(ssd);
   } else {
