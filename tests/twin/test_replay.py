@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support import ROOT
 from twins import command
 
-from iopatterns import twin
+from iopatterns import _twin, twin
 from iopatterns.twin.fitting import published_points, read_points, recorded_run, simulate_point
 from iopatterns.twin.models import Model
 
@@ -51,6 +51,34 @@ def test_the_rate_grows_with_the_depth_up_to_that_of_the_link() -> None:
         rates.append(4000 * 4096 / done.duration_ns * 1e9)
     assert max(rates) <= MODEL.number("link.rate")
     assert all(after > 0.99 * before for before, after in pairwise(rates))
+
+
+def test_a_random_order_of_commands_spreads_latencies_and_keeps_the_rate() -> None:
+    # the controller is the slowest part
+    base = MODEL.overridden(["controller.read_interval=50 us", "host.lock_time=0"])
+    done = {
+        share: twin.replay_trace(base.overridden([f"controller.reordering={share}"]), trace(20_000), depth=32)
+        for share in (0, 0.5, 1)
+    }
+    assert done[1].duration_ns == pytest.approx(done[0].duration_ns, rel=0.01)
+    spreads = [each.summary()["latency_p99_us"] / each.summary()["latency_p50_us"] for each in done.values()]
+    assert 1.1 * spreads[0] < spreads[1] < spreads[2]
+    # a command that waits for one of 32 random choices waits longer than 4.6 times the mean once in a hundred times
+    assert 4 < done[1].summary()["latency_p99_us"] / done[1].summary()["latency_mean_us"] < 5
+
+
+def test_a_random_order_follows_from_the_seed() -> None:
+    model = MODEL.overridden(["controller.read_interval=50 us", "host.lock_time=0", "controller.reordering=1"])
+    requests = trace(500)
+    columns = [requests[name].to_numpy() for name in ("operation", "offset_bytes", "size_bytes")]
+
+    def latencies(seed: int) -> list[int]:
+        replay = _twin.Replay(model.text, 1, 32, seed)
+        done = [replay.feed(np.empty(0, np.int64), *columns), replay.finish()]
+        return [int(latency) for _, _, each in done for latency in each]
+
+    assert latencies(1) == latencies(1)
+    assert latencies(1) != latencies(2)
 
 
 def test_the_search_for_a_segment_costs_time_only_if_it_outlasts_the_transfer() -> None:

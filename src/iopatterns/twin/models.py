@@ -245,10 +245,13 @@ def declared_parameters() -> "dict[str, _twin.Parameter]":
 
 
 @cache
-def _defaults() -> dict[str, int]:
+def _defaults() -> dict[str, float]:
     """Return the value of each parameter that a model file may leave out, by ``group.name``."""
-    numbers = {name: each for name, each in declared_parameters().items() if each["kind"] == "number"}
-    return {name: each["default"] for name, each in numbers.items() if "default" in each}
+    return {
+        name: each["default"]
+        for name, each in declared_parameters().items()
+        if (each["kind"] == "number" or each["kind"] == "ratio") and "default" in each
+    }
 
 
 def valid_values_text(parameter: "_twin.Parameter") -> str:
