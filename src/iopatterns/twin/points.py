@@ -15,11 +15,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import fio_parser_json
 import numpy as np
 import pandas as pd
 from fio_parser_json.documents import Document
 
+import fio_parser_json
 from iopatterns.base import engines, files, units
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.models import Model
@@ -125,7 +125,7 @@ def read_points(paths: Sequence[str | Path]) -> Points:
     """
     rows: list[dict[str, Any]] = []
     refused: list[str] = []
-    for path in _files(paths):
+    for path in input_files(paths):
         if path.suffix == ".csv":
             found, problems = _read_table(path)
         else:
@@ -141,6 +141,41 @@ def read_points(paths: Sequence[str | Path]) -> Points:
     return Points(table, refused, notes)
 
 
+def named_points(paths: Sequence[str | Path], names: Sequence[str]) -> pd.DataFrame:
+    """Return the points of the given names, in the order of the names.
+
+    Other rows of a table of published values are not parsed, because many cannot be simulated.
+
+    Args:
+        paths: The paths, see `read_points`.
+        names: Values of ``id``, or names as `point_texts` returns them.
+
+    Raises:
+        TwinError: There is no point of a name, or it cannot be simulated.
+        OSError: A table cannot be read.
+    """
+    rows: list[dict[str, Any]] = []
+    others: list[str | Path] = []
+    for path in map(Path, paths):
+        lines: list[dict[str, str]] = []
+        if path.suffix == ".csv":
+            with path.open(encoding="utf-8", newline="") as file:
+                lines = list(csv.DictReader(file))
+        if lines and "value" in lines[0]:
+            rows += [published_row(line, f"{path}: {line['id']}") for line in lines if line["id"] in set(names)]
+        else:
+            others.append(path)
+    table = _typed(rows)
+    if others:
+        read, _ = merged_repeats(read_points(others).table)
+        table = pd.concat([table, read.assign(id=point_texts(read))], ignore_index=True)
+    table = table.drop_duplicates("id").set_index("id", drop=False) if len(table) else table
+    if missing := [name for name in names if name not in table.index]:
+        places = ", ".join(map(str, paths))
+        raise TwinError(f"{places}: there is no value '{missing[0]}', which the fit section of the model refers to")
+    return table.loc[list(names)].reset_index(drop=True)
+
+
 def _typed(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     extra = [name for name in ("id", "unit") if any(name in row for row in rows)]
     table = pd.DataFrame(rows, columns=[*COLUMNS, *extra])
@@ -151,8 +186,11 @@ def _typed(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return table.astype(dict.fromkeys(("bs_bytes", "iodepth", "numjobs"), np.int64))
 
 
-def _files(paths: Sequence[str | Path]) -> list[Path]:
+def input_files(paths: Sequence[str | Path]) -> list[Path]:
     """Return the files of paths, folders and globs.
+
+    Args:
+        paths: The paths, see `read_points`.
 
     Raises:
         TwinError: A path matches no file.
@@ -203,10 +241,10 @@ def _table_row(row: Mapping[str, str], where: str) -> dict[str, Any]:
     found: dict[str, Any] = {"source": where}
     for name, text in row.items():
         column = _ALIASES.get(name, name)
-        if column not in COLUMNS or not text:
+        if column not in {*COLUMNS, "id"} or not text:
             continue
         try:
-            if column in _TEXTS:
+            if column in {*_TEXTS, "id"}:
                 found[column] = text
             elif column in {"bs_bytes", "size_bytes", "sector_bytes"}:
                 found[column] = units.parse_size(text)

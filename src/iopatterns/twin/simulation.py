@@ -13,8 +13,8 @@ from iopatterns.twin.error import TwinError
 
 _FEW_OFFSETS = 0.5  # random offsets, as a share of the blocks, that may be drawn independently of each other
 _FEWEST_REQUESTS = 1000
-# A run is long enough if its second half agrees with the second half of a run _LENGTHENED times shorter: rates and means
-# by _AGREEMENT, percentiles by twice as much
+# A run is long enough if its second half agrees with that of a run _LENGTHENED times shorter: rates, means and
+# medians by _AGREEMENT, the 99th percentile by five times as much
 _LENGTHENED = 4
 _AGREEMENT = 0.02
 _SHORTEST_RUN = 2000  # requests
@@ -43,7 +43,7 @@ class Workload:
     region_bytes: float = math.inf
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "Workload":
+    def of(cls, row: Mapping[Any, Any]) -> "Workload":
         """Return the workload of a row with the columns `points.COLUMNS`."""
         size_bytes = float(row["size_bytes"])
         return cls(
@@ -121,33 +121,53 @@ def simulate(model: models.Model, workload: Workload, requests: int, ramp: int =
 
 
 def _submit_us(model: models.Model, workload: Workload) -> float:
-    """Return the time of a submission without waiting, by which fio's completion latency is shorter than its latency."""
+    """Return the time of a submission, by which fio's completion latency is shorter than its latency."""
     pages = -(-workload.bs_bytes // 4096)
     return (model.number("host.submit_time") + pages * model.number("host.page_time")) / 1e3
 
 
-def settled(
-    model: models.Model, workload: Workload, rate: float, runtime_s: float, ramp_s: float, most_requests: int
-) -> tuple[dict[str, float], int]:
+@dataclass(frozen=True)
+class Times:
+    """Duration of a measurement, from which the number of simulated requests follows.
+
+    Attributes:
+        rate: The measured rate in requests per second.
+        runtime_s: Time of the measurement.
+        ramp_s: Time before the measurement.
+    """
+
+    rate: float
+    runtime_s: float
+    ramp_s: float = 0.0
+
+    @property
+    def ramp(self) -> int:
+        """Number of requests of the ramp."""
+        return round(self.ramp_s * self.rate)
+
+    @property
+    def requests(self) -> int:
+        """Number of requests of the ramp and of the measurement, of which the latter has at least a thousand."""
+        return self.ramp + max(_FEWEST_REQUESTS, round(self.runtime_s * self.rate))
+
+
+def settled(model: models.Model, workload: Workload, times: Times, most_requests: int) -> tuple[dict[str, float], int]:
     """Simulate a workload until its figures are settled, at most for the time of the measurement.
 
     The workload is simulated for `_LENGTHENED` times as many requests again and again. The figures are settled if the
-    second half of a run agrees with the second half of the run before: rates and mean latencies by 2 %, percentiles by
-    4 %. A run with as many requests as the measurement counts all requests after the ramp.
+    second half of a run agrees with the second half of the run before: rates, means and medians by 2 %, the 99th
+    percentile by 10 %. A run with as many requests as the measurement counts all requests after the ramp.
 
     Args:
         model: The model of the drive.
         workload: The workload.
-        rate: The measured rate in requests per second, from which the number of requests follows.
-        runtime_s: Time of the measurement.
-        ramp_s: Time before the measurement.
+        times: The duration of the measurement.
         most_requests: Limit of the requests of a run.
 
     Returns:
         The figures, see `simulate`; and the number of requests of the shortest run that agrees with the next run.
     """
-    ramp = round(ramp_s * rate)
-    complete = ramp + max(_FEWEST_REQUESTS, round(runtime_s * rate))
+    complete = times.requests
     requests = max(_SHORTEST_RUN, _QUEUES * workload.outstanding, _buffered_requests(model, workload))
     before: dict[str, float] = {}
     shorter = requests
@@ -158,14 +178,14 @@ def settled(
         before, shorter = figures, requests
         requests *= _LENGTHENED
     if complete <= most_requests:
-        return simulate(model, workload, complete, ramp), min(shorter, complete)
+        return simulate(model, workload, complete, times.ramp), min(shorter, complete)
     return simulate(model, workload, most_requests, most_requests // 2), min(shorter, most_requests)
 
 
 def agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Return whether the figures of two runs agree: rates and means by 2 %, percentiles by 4 %."""
+    """Return whether the figures of two runs agree: rates, means and medians by 2 %, the 99th percentile by 10 %."""
     return set(one) == set(other) and all(
-        abs(math.log(one[name] / other[name])) <= _AGREEMENT * (2 if "clat" in name else 1) for name in one
+        abs(math.log(one[name] / other[name])) <= _AGREEMENT * (5 if "p99" in name else 1) for name in one
     )
 
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 # Figures of a point whose errors are reported, with their names for people. The rate is that of all requests; the
 # latencies are those of the direction with more requests.
 FIGURES: Mapping[str, str] = {"iops": "IOPS", "lat_mean": "mean latency", "p50": "p50", "p99": "p99"}
-_COLUMNS = {"lat_mean": "lat_mean_us", "p50": "clat_p50_us", "p99": "clat_p99_us"}
+# The columns of latencies by figure, without the direction
+COLUMNS = {"lat_mean": "lat_mean_us", "p50": "clat_p50_us", "p99": "clat_p99_us"}
 MOST_REQUESTS = 1_000_000  # of a simulated point
 _RUNTIME_S = 60.0  # of a point whose runtime is unknown
 _DARKEST = 0.5  # error with the darkest colour of the heat map
@@ -51,13 +52,20 @@ def simulate(
     for number, row in enumerate(table.to_dict("records")):
         workload = simulation.Workload.of(row)
         if workload not in found:
-            runtime_s = row["runtime_s"] if row["runtime_s"] > 0 else _RUNTIME_S
-            ramp_s = row["ramp_s"] if row["ramp_s"] > 0 else 0.0
-            rate = measured_rate(row)
-            found[workload], _ = simulation.settled(model, workload, rate, runtime_s, ramp_s, most_requests)
+            found[workload], _ = simulation.settled(model, workload, measured_times(row), most_requests)
         rows.append(found[workload])
         seen(number + 1)
     return pd.DataFrame(rows, index=table.index, columns=list(points.FIGURES), dtype=float)
+
+
+def measured_times(row: Mapping[Any, Any]) -> simulation.Times:
+    """Return rate, runtime and ramp time of a measured point; 60 s without a ramp if they are unknown.
+
+    Args:
+        row: Values by column of `points.COLUMNS`.
+    """
+    runtime_s = float(row["runtime_s"]) if row["runtime_s"] > 0 else _RUNTIME_S
+    return simulation.Times(measured_rate(row), runtime_s, float(row["ramp_s"]) if row["ramp_s"] > 0 else 0.0)
 
 
 def measured_rate(row: Mapping[Any, Any]) -> float:
@@ -101,7 +109,7 @@ def errors(table: pd.DataFrame, simulated: pd.DataFrame) -> pd.DataFrame:
                 rates = source[[f"{each}_iops" for each in points.DIRECTIONS]]
                 value = rates.where(counted.to_numpy()).sum(axis=1, min_count=1)
             else:
-                column = _COLUMNS[figure]
+                column = COLUMNS[figure]
                 value = source[f"read_{column}"].where(reads, source[f"write_{column}"])
             found[f"{kind}_{figure}"] = value.where(value > 0)
         found[f"error_{figure}"] = found[f"model_{figure}"] / found[f"measured_{figure}"] - 1
