@@ -197,15 +197,22 @@ def repeat_fit(model: models.Model, root: Path) -> FitResult:
     _, noise = points.merged_repeats(fitted)
     goals = search.targets(fitted, noise.set_index(fitted.index), [_complete(row) for row in fitted.to_dict("records")])
     best, jacobian = search.refine(measured, spaces, goals, steps=None)
-    simulated = pd.DataFrame(
-        [simulation.simulate(best, simulation.Workload.of(row), *_complete(row)) for row in table.to_dict("records")],
-        index=table.index,
-        columns=list(points.FIGURES),
-    )
     moved = {each.name: best.values[each.name] for each in spaces}
-    bounds = _at_bounds(best, spaces)
-    errors = validation.errors(table, simulated)
-    return FitResult(model.replaced(moved), moved, table, errors, bounds, _flat(spaces, jacobian), settings)
+    bounds, flat = _at_bounds(best, spaces), _flat(spaces, jacobian)
+    return FitResult(model.replaced(moved), moved, table, complete_errors(best, table), bounds, flat, settings)
+
+
+def complete_errors(model: models.Model, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the errors of a model at points, simulated for as many requests as were measured.
+
+    Args:
+        model: The model.
+        table: The points with the columns `points.COLUMNS`.
+    """
+    rows = table.to_dict("records")
+    simulated = [simulation.simulate(model, simulation.Workload.of(row), *_complete(row)) for row in rows]
+    columns = list(points.FIGURES)
+    return validation.errors(table, pd.DataFrame(simulated, index=table.index, columns=columns))
 
 
 def _complete(row: Mapping[Any, Any]) -> tuple[int, int]:

@@ -202,7 +202,7 @@ def input_files(paths: Sequence[str | Path]) -> list[Path]:
             if not here:
                 raise TwinError(f"{path}: no file in this folder ends in .json, as fio's JSON output should")
         else:
-            here = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
+            here = [path] if path.exists() or path.is_symlink() else sorted(map(Path, glob.glob(str(path), recursive=True)))
             if not here:
                 raise TwinError(f"{path}: no such file or folder")
         found += here

@@ -310,7 +310,6 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: 
         "starts": {name: 100 * error for name, error in errors.items()},
         "fits": not problem,
         "problem": problem,
-        "most_error_percent": 100 * fitting.MAX_MEAN_ERROR,
         "fitted_error_percent": 100 * errors[start],
         "held_out_error_percent": 100 * fitted.mean_absolute_error(held_out=True),
         "held_out_largest_error_percent": float(rows.loc[rows["held_out"], "error_percent"].abs().max()),
@@ -425,8 +424,8 @@ class FitFindings:
     def parameters_table(self) -> "Table":
         """Return a table of the fitted parameters, with values before and after the fit.
 
-        There is a row for each parameter. The last printed column, "Ended at", has the bound of the search at which the
-        fitted value is, and a dash if the value is at no bound.
+        There is a row for each parameter. The last printed column, "Remark", has the bound of the search at which the fitted
+        value is, or why the points do not determine it; otherwise a dash.
         """
         import pandas as pd
 
@@ -436,7 +435,7 @@ class FitFindings:
             Column(("name",), "Parameter", align_right=False),
             Column(("start",), "Start"),
             Column(("fitted",), "Fitted"),
-            Column(("bound",), "Ended at", lambda text: text or "–", align_right=False),
+            Column(("bound",), "Remark", lambda text: text or "–", align_right=False),
         )
         return Table(pd.DataFrame(self.content["parameters"]), columns, "name")
 

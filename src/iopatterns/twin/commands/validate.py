@@ -34,15 +34,10 @@ def command(
     loaded = models.load_model(model).overridden(settings)
     if not paths:
         raise TwinError("give the measured points: files, folders or globs of fio's output, or CSV tables")
+    inputs = [loaded.path, *points.input_files(paths)]
+    file = None if output is None else OutputFile(output, inputs=inputs, overwrite=overwrite)
     if output is not None and output.suffix not in _SUFFIXES:
-        raise TwinError(
-            f"{output}: the heat map needs a name that ends in {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}"
-        )
-    file = (
-        None
-        if output is None
-        else OutputFile(output, inputs=[loaded.path, *points.input_files(paths)], overwrite=overwrite)
-    )
+        raise TwinError(f"{output}: give the heat map a name that ends in {', '.join(_SUFFIXES)}")
     found = points.possible_points(points.read_points(paths), loaded)
     for line in [*found.refused, *found.notes]:
         messages.say(line)
