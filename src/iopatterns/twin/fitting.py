@@ -91,7 +91,7 @@ class FitResult:
             held_out: True for the held-out points, False for the fitted points.
         """
         limited = _limited_errors(self.errors[self.fitted != held_out])
-        return float(np.nanmean(limited)) if limited.size else math.nan
+        return float(np.nanmean(np.abs(limited))) if limited.size else math.nan
 
     def worst(self) -> tuple[str, float]:
         """Return the fitted point with the largest error of rate or mean latency, and this error."""
