@@ -53,8 +53,10 @@ _MAX_FIO_BYTES = 256 * 2**20
 # Options of fio whose effect on the requests is not simulated, and the values that have no effect
 _NOT_SIMULATED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
-        ("bsrange", "blocksize_range", "bssplit", "bs_unaligned", "percentage_random", "random_distribution")
-        + ("zonemode", "fsync", "fdatasync", "sync", "read_iolog", "verify", "offset", "latency_target"),
+        [
+            *("bsrange", "blocksize_range", "bssplit", "bs_unaligned", "percentage_random", "random_distribution"),
+            *("zonemode", "fsync", "fdatasync", "sync", "read_iolog", "verify", "offset", "latency_target"),
+        ],
         ("0", "none", "random"),
     ),
     "iodepth_batch": ("1",),
@@ -85,7 +87,7 @@ class Points:
     notes: list[str] = field(default_factory=list)
 
 
-class _Refusal(Exception):
+class _RefusalError(Exception):
     """A point that cannot represent the drive. The text is the reason and the remedy."""
 
 
@@ -202,7 +204,8 @@ def input_files(paths: Sequence[str | Path]) -> list[Path]:
             if not here:
                 raise TwinError(f"{path}: no file in this folder ends in .json, as fio's JSON output should")
         else:
-            here = [path] if path.exists() or path.is_symlink() else sorted(map(Path, glob.glob(str(path), recursive=True)))
+            matches = glob.glob(str(path), recursive=True)  # noqa: PTH207 - a pattern may be absolute
+            here = [path] if path.exists() or path.is_symlink() else sorted(map(Path, matches))
             if not here:
                 raise TwinError(f"{path}: no such file or folder")
         found += here
@@ -229,12 +232,12 @@ def _read_table(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
             where = f"{path}, line {reader.line_num}"
             try:
                 rows.append(published_row(row, where) if published else _table_row(row, where))
-            except _Refusal as problem:
+            except _RefusalError as problem:
                 refused.append(f"{where}: {problem}")
         return rows, refused
     except (FileNotFoundError, files.UnreadableError, UnicodeDecodeError, csv.Error) as error:
-        problem = getattr(error, "strerror", None) or error
-        raise TwinError(f"{path}: not readable as a table of points: {problem}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise TwinError(f"{path}: not readable as a table of points: {reason}") from None
 
 
 def _table_row(row: Mapping[str, str], where: str) -> dict[str, Any]:
@@ -255,7 +258,7 @@ def _table_row(row: Mapping[str, str], where: str) -> dict[str, Any]:
     if found.get("rw") == "randrw" and "rwmixread" not in found:
         found["rwmixread"] = 50.0
     if not found.get("direct", 1):
-        raise _Refusal(_BUFFERED)
+        raise _RefusalError(_BUFFERED)
     _check_workload(found, where)
     _check_figures(found, where)
     return found
@@ -397,12 +400,12 @@ def _read_fio(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
             where = f"{path}, job {name}"
             try:
                 if concurrent:
-                    raise _Refusal(
+                    raise _RefusalError(
                         f"it ran at the same time as job {concurrent}, but each point is simulated alone. Put"
                         " 'stonewall' between the sections and measure again."
                     )
                 rows.append({**_fio_row(document, jobs), "source": f"{path}:{name}"})
-            except _Refusal as problem:
+            except _RefusalError as problem:
                 refused.append(f"{where}: {problem}")
     if not rows and not refused:
         refused.append(f"{path}: no job in it reads or writes")
@@ -456,16 +459,17 @@ def _fio_row(document: Document, jobs: Sequence[Mapping[str, Any]]) -> dict[str,
         Values by column of `COLUMNS`.
 
     Raises:
-        _Refusal: The section cannot represent the drive.
+        _RefusalError: The section cannot represent the drive.
     """
     # the parser resolves the units of all versions of fio, and the options of the command line and of the job
-    table = fio_parser_json.jobs({**document.data, _jobs_key(document): list(jobs)})
+    content: dict[str, Any] = {**document.data, _jobs_key(document): list(jobs)}
+    table = fio_parser_json.jobs(content)
     if errors := sorted(set(table["error"].dropna()) - {0}):
-        raise _Refusal(f"fio reports error {errors[0]}. Repeat the measurement.")
+        raise _RefusalError(f"fio reports error {errors[0]}. Repeat the measurement.")
     if table.empty:
-        raise _Refusal("it neither read nor wrote. Repeat the measurement.")
+        raise _RefusalError("it neither read nor wrote. Repeat the measurement.")
     options = {
-        name.removeprefix("option_"): str(value)
+        str(name).removeprefix("option_"): str(value)
         for name, value in table.iloc[0].items()
         if str(name).startswith("option_") and not pd.isna(value)
     }
@@ -473,14 +477,17 @@ def _fio_row(document: Document, jobs: Sequence[Mapping[str, Any]]) -> dict[str,
     _check_options(options, row)
     numjobs = row["numjobs"]
     if len(jobs) not in {1, numjobs}:
-        raise _Refusal(
+        raise _RefusalError(
             f"{len(jobs)} results have this name, but numjobs={numjobs} gives {numjobs} results, or one with"
             " group_reporting. Give each section a name of its own."
         )
     outstanding = 0.0
-    for direction, part in table.groupby("direction"):
+    for direction in distinct(table["direction"]):
+        part = table[table["direction"] == direction]
         if direction not in DIRECTIONS:
-            raise _Refusal(f"it has requests of the kind '{direction}', which is not simulated. Leave this job out.")
+            raise _RefusalError(
+                f"it has requests of the kind '{direction}', which is not simulated. Leave this job out."
+            )
         requests = float(part["total_ios"].sum())
         iops = float(part["iops"].sum())
         weights = part["iops"].to_numpy(dtype=float)
@@ -496,13 +503,13 @@ def _fio_row(document: Document, jobs: Sequence[Mapping[str, Any]]) -> dict[str,
     row["runtime_s"] = float(table["runtime_ms"].max()) / 1e3
     allowed = numjobs * row["iodepth"]
     if not outstanding <= allowed * _MOST_OUTSTANDING and not math.isnan(outstanding):
-        raise _Refusal(
+        raise _RefusalError(
             f"by its rate and latency, {outstanding:.1f} requests were outstanding (Little's law), but its options"
             f" allow {allowed} (numjobs={numjobs}, iodepth={row['iodepth']}, ioengine={row['engine']}). Possible cause:"
             " several sections in one group. Put 'stonewall' between the sections and measure again."
         )
     if outstanding < allowed * _LEAST_OUTSTANDING:
-        raise _Refusal(
+        raise _RefusalError(
             f"by its rate and latency, only {outstanding:.1f} of {allowed} requests were outstanding (Little's law)."
             " The file system or engine did not keep them outstanding. Measure the block device with libaio, direct=1."
         )
@@ -521,7 +528,7 @@ def _workload(options: Mapping[str, str], first: pd.Series) -> dict[str, Any]:
         first: The first row of `fio_parser_json.jobs`, with the numeric options.
 
     Raises:
-        _Refusal: The workload is not simulated.
+        _RefusalError: The workload is not simulated.
     """
 
     def number(name: str, otherwise: float = math.nan) -> float:
@@ -530,22 +537,24 @@ def _workload(options: Mapping[str, str], first: pd.Series) -> dict[str, Any]:
 
     rw = options.get("rw") or options.get("readwrite") or "read"
     if rw not in WORKLOADS:
-        raise _Refusal(f"rw={rw} is not simulated. Measure one of {', '.join(WORKLOADS)}.")
+        raise _RefusalError(f"rw={rw} is not simulated. Measure one of {', '.join(WORKLOADS)}.")
     engine = options.get("ioengine", engines.DEFAULT_ENGINE)
     if engine not in {*engines.SYNCHRONOUS_ENGINES, *engines.ASYNCHRONOUS_ENGINES}:
-        raise _Refusal(f"ioengine={engine} is not simulated. Measure with libaio, io_uring or psync.")
+        raise _RefusalError(f"ioengine={engine} is not simulated. Measure with libaio, io_uring or psync.")
     block = options.get("bs") or options.get("blocksize") or "4k"
     bs_bytes = number("bs_bytes", math.nan if "bs" in options else 4096)
     if "blocksize" in options:
         bs_bytes = units.parse_size(options["blocksize"]) if "," not in block else math.nan
     if not bs_bytes >= 512 or bs_bytes % 512 or "," in block:
-        raise _Refusal(f"bs={block} is not simulated. Measure one size, a multiple of 512 bytes.")
+        raise _RefusalError(f"bs={block} is not simulated. Measure one size, a multiple of 512 bytes.")
     size = options.get("size", "")
     if size.endswith("%") and size != "100%":
-        raise _Refusal(f"size={size} leaves the region open. Give size in bytes, or measure the whole drive.")
+        raise _RefusalError(f"size={size} leaves the region open. Give size in bytes, or measure the whole drive.")
     names = options.get("filename", "").replace("\\:", "")
     if ":" in names:
-        raise _Refusal(f"it accesses several files or drives ({options['filename']}). Measure one drive at a time.")
+        raise _RefusalError(
+            f"it accesses several files or drives ({options['filename']}). Measure one drive at a time."
+        )
     asynchronous = engine in engines.ASYNCHRONOUS_ENGINES
     numjobs = int(number("numjobs", 1))
     size_bytes = number("size_bytes") or math.nan
@@ -554,7 +563,7 @@ def _workload(options: Mapping[str, str], first: pd.Series) -> dict[str, Any]:
     elif "offset_increment" in options:
         size_bytes += (numjobs - 1) * units.parse_size(options["offset_increment"])
     elif numjobs > 1 and not rw.startswith("rand"):
-        raise _Refusal(
+        raise _RefusalError(
             f"its {numjobs} jobs read or write the same blocks in sequence, which caches answer. Measure with"
             " offset_increment, so that each job has a part of its own."
         )
@@ -572,20 +581,20 @@ def _workload(options: Mapping[str, str], first: pd.Series) -> dict[str, Any]:
 
 
 def _check_options(options: Mapping[str, str], row: dict[str, Any]) -> None:
-    """Raise _Refusal if the options of a job do not let its figures represent the drive; add whether it was direct."""
+    """Raise _RefusalError if the options of a job spoil its figures; add to the row whether it was direct."""
     direct = options.get("direct", "0") not in {"0", "false"} or options.get("buffered") == "0"
     if not direct:
-        raise _Refusal(_BUFFERED)
+        raise _RefusalError(_BUFFERED)
     row["direct"] = 1.0
     for option in _RATE_LIMITS:
         if options.get(option, "0") not in {"0", "none", "linear"}:
-            raise _Refusal(f"{option}={options[option]} limits its rate. Measure without {option}.")
+            raise _RefusalError(f"{option}={options[option]} limits its rate. Measure without {option}.")
     for option, neutral in _NOT_SIMULATED.items():
         if option in options and options[option] not in neutral:
-            raise _Refusal(f"its option {option}={options[option]} cannot be simulated. Measure without {option}.")
+            raise _RefusalError(f"its option {option}={options[option]} cannot be simulated. Measure without {option}.")
     aligned = options.get("blockalign") or options.get("ba")
     if aligned and units.parse_size(aligned) < row["bs_bytes"]:
-        raise _Refusal(f"blockalign={aligned} misaligns its requests. Measure without blockalign.")
+        raise _RefusalError(f"blockalign={aligned} misaligns its requests. Measure without blockalign.")
 
 
 # --- checks against a model -----------------------------------------------------------------------------------------
@@ -619,10 +628,10 @@ def possible_points(found: Points, model: Model) -> Points:
     totals = found.table[[f"{direction}_iops" for direction in DIRECTIONS]].mul(found.table["bs_bytes"], axis=0)
     too_fast = (totals > rate).any(axis=1)
     refused = [
-        f"{row['source']}: it transfers {row[['read_iops', 'write_iops']].max() * row['bs_bytes'] / 1e6:.0f} MB/s, but the"
-        f" link of the drive {rate / 1e6:.0f} MB/s. Suspected: blocks that were never written or are discarded, which a"
-        " drive or file system answers without reading, or a cache. Write the region once, then measure with direct=1."
-        for _, row in found.table[too_fast].iterrows()
+        f"{source}: it transfers {total / 1e6:.0f} MB/s, but the link of the drive {rate / 1e6:.0f} MB/s. Suspected:"
+        " blocks that were never written or are discarded, which a drive or file system answers without reading, or a"
+        " cache. Write the region once, then measure with direct=1."
+        for source, total in zip(found.table["source"][too_fast], totals[too_fast].max(axis=1), strict=True)
     ]
     left = Points(found.table[~too_fast].reset_index(drop=True), [*found.refused, *refused], found.notes)
     if left.table.empty:
@@ -667,7 +676,8 @@ def merged_repeats(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     names = identities(table)
     first = table.groupby(names, sort=False).first()
-    logarithms = np.log(table[list(FIGURES)].where(table[list(FIGURES)] > 0))
+    figures = table[list(FIGURES)]
+    logarithms = pd.DataFrame(np.log(figures.where(figures > 0).to_numpy()), table.index, figures.columns)
     means = np.exp(logarithms.groupby(names, sort=False).mean())
     noise = logarithms.groupby(names, sort=False).std()
     single = names.groupby(names, sort=False).size() == 1
@@ -677,7 +687,7 @@ def merged_repeats(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def point_texts(table: pd.DataFrame) -> list[str]:
-    """Return a short name for each point: its ``id`` if it has one, otherwise such as ``randread 4k, depth 16, jobs 4``."""
+    """Return a short name for each point, such as ``randread 4k, depth 16, jobs 4``; its ``id`` if it has one."""
     texts = []
     for row in table.to_dict("records"):
         mix = f" {row['rwmixread']:.0f}" if row["rw"] == "randrw" else ""

@@ -29,7 +29,11 @@ _DARKEST = 0.5  # error with the darkest colour of the heat map
 
 
 def simulate(
-    model: models.Model, table: pd.DataFrame, *, most_requests: int = MOST_REQUESTS, seen: Callable[[int], None] = int
+    model: models.Model,
+    table: pd.DataFrame,
+    *,
+    most_requests: int = MOST_REQUESTS,
+    seen: Callable[[int], None] = lambda _: None,
 ) -> pd.DataFrame:
     """Run points on a model; return the simulated figures.
 
@@ -137,7 +141,7 @@ def summary(errors: pd.DataFrame, by: Sequence[str] = ("part",)) -> pd.DataFrame
             if known.empty:
                 continue
             absolute = known.abs()
-            worst = absolute.idxmax()
+            worst = int(absolute.to_numpy().argmax())
             rows.append(
                 {
                     **dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True)),
@@ -146,9 +150,9 @@ def summary(errors: pd.DataFrame, by: Sequence[str] = ("part",)) -> pd.DataFrame
                     "mean": absolute.mean(),
                     "median": absolute.median(),
                     "p90": absolute.quantile(0.9),
-                    "worst": absolute[worst],
-                    "worst_error": known[worst],
-                    "worst_point": names[worst],
+                    "worst": absolute.iloc[worst],
+                    "worst_error": known.iloc[worst],
+                    "worst_point": names[known.index[worst]],
                 }
             )
     columns = [*by, "figure", "points", "mean", "median", "p90", "worst", "worst_error", "worst_point"]
@@ -228,7 +232,8 @@ def summary_table(found: pd.DataFrame, noise: pd.DataFrame | None = None) -> str
     ]
     for row in [] if noise is None else noise.to_dict("records"):
         lines.append(
-            f"{'noise floor':<12}{FIGURES[row['figure']]:<14}{row['pairs']:>7}{'':>9}{row['median']:>9.1%}{row['p90']:>9.1%}"
+            f"{'noise floor':<12}{FIGURES[row['figure']]:<14}{row['pairs']:>7}{'':>9}"
+            f"{row['median']:>9.1%}{row['p90']:>9.1%}"
         )
     return "\n".join(lines)
 
@@ -248,13 +253,15 @@ def heat_map(
     """
     from matplotlib.figure import Figure
 
-    workloads = list(errors.groupby(["rw", "rwmixread", "bs_bytes"], dropna=False, sort=True))
+    workloads = sorted(set(zip(errors["rw"], errors["rwmixread"].fillna(-1), errors["bs_bytes"], strict=True)))
     depths, jobs = points.distinct(errors["iodepth"]), points.distinct(errors["numjobs"])
     width, height = 1.0 + 0.42 * max(len(jobs), 4), 0.65 + 0.24 * max(len(depths), 3)
     figure = Figure(figsize=(width * len(figures) + 0.8, height * len(workloads) + 0.4), layout="constrained")
     axes = figure.subplots(len(workloads), len(figures), squeeze=False)
-    for line, ((rw, mix, bs_bytes), group) in zip(axes, workloads, strict=True):
-        name = f"{rw}{'' if pd.isna(mix) else f' {mix:.0f} % reads'} {units.format_size(int(bs_bytes))}"
+    for line, (rw, mix, bs_bytes) in zip(axes, workloads, strict=True):
+        same = (errors["rw"] == rw) & (errors["rwmixread"].fillna(-1) == mix) & (errors["bs_bytes"] == bs_bytes)
+        group = errors[same]
+        name = f"{rw}{'' if mix < 0 else f' {mix:.0f} % reads'} {units.format_size(int(bs_bytes))}"
         for panel, key in zip(line, figures, strict=True):
             _draw_panel(panel, group, key, depths, jobs)
             panel.set_title(f"{name}: {FIGURES[key]}{_noise_text(noise, rw, mix, key)}", fontsize=7)
@@ -276,7 +283,7 @@ def _noise_text(noise: pd.DataFrame | None, rw: str, mix: float, figure: str) ->
     if noise is None or noise.empty:
         return ""
     same = (noise["rw"] == rw) & (noise["figure"] == figure)
-    if "rwmixread" in noise and not pd.isna(mix):
+    if "rwmixread" in noise and mix >= 0:
         same &= noise["rwmixread"] == mix
     return f" (noise {noise.loc[same, 'median'].iloc[0]:.0%})" if same.any() else ""
 

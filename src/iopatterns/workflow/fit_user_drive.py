@@ -424,8 +424,8 @@ class FitFindings:
     def parameters_table(self) -> "Table":
         """Return a table of the fitted parameters, with values before and after the fit.
 
-        There is a row for each parameter. The last printed column, "Remark", has the bound of the search at which the fitted
-        value is, or why the points do not determine it; otherwise a dash.
+        There is a row for each parameter. The last printed column, "Remark", has the bound of the search at which the
+        fitted value is, or why the points do not determine it; otherwise a dash.
         """
         import pandas as pd
 
