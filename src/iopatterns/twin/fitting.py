@@ -29,7 +29,7 @@ _RECORDED_RUNTIME_S, _RECORDED_REGION_BYTES = 2.0, 2**30  # of a recorded fit th
 # until it has simulated _SEARCHED_REQUESTS. A start of a simulation costs as much time as _STARTING requests.
 _FEWEST_SEARCHED, _MOST_SEARCHED = 600, 20_000
 _SEARCHED_REQUESTS, _STARTING = 12_000_000, 1000
-_FEWEST_EVALUATIONS, _MOST_EVALUATIONS = 200, 1500
+_EVALUATIONS = 120  # at most, for each moved parameter
 _STARTS = 2
 # A parameter takes part in a search without --move if its values change the figures by this much (root mean square of
 # the logarithms), and if it is among the _MOST_MOVED with the largest effect
@@ -152,7 +152,7 @@ def fit_model(
         spaces = _influential(measured, goals, len(fitted))
         say(f"Moving {', '.join(each.name for each in spaces)}")
     whole = search.Search(measured, spaces, goals)
-    evaluations = _evaluations(goals)
+    evaluations = _evaluations(goals, len(spaces))
 
     def seen(count: int) -> None:
         if count % 100 == 0:
@@ -262,9 +262,10 @@ def _lengths(model: models.Model, table: pd.DataFrame) -> list[tuple[int, int]]:
     return lengths
 
 
-def _evaluations(goals: Sequence[search.Target]) -> int:
+def _evaluations(goals: Sequence[search.Target], parameters: int) -> int:
+    """Return the number of models that a search evaluates, all starts together."""
     cost = sum(each.requests + _STARTING for each in goals)
-    return min(max(_SEARCHED_REQUESTS // cost, _FEWEST_EVALUATIONS), _MOST_EVALUATIONS)
+    return min(_SEARCHED_REQUESTS // cost, _EVALUATIONS * parameters)
 
 
 def _influential(model: models.Model, goals: Sequence[search.Target], most: int) -> list[ranges.PlausibleRange]:

@@ -678,7 +678,7 @@ def merged_repeats(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     first = table.groupby(names, sort=False).first()
     figures = table[list(FIGURES)]
     logarithms = pd.DataFrame(np.log(figures.where(figures > 0).to_numpy()), table.index, figures.columns)
-    means = np.exp(logarithms.groupby(names, sort=False).mean())
+    means = logarithms.groupby(names, sort=False).mean().transform("exp")
     noise = logarithms.groupby(names, sort=False).std()
     single = names.groupby(names, sort=False).size() == 1
     merged = first.reindex(columns=table.columns)
