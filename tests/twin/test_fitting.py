@@ -4,6 +4,7 @@ import re
 import shlex
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -155,7 +156,7 @@ def test_an_impossible_fit_is_refused(unit: str, move: list[str], message: str, 
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
 
 
-def result(errors: list[float], **columns: list[object]) -> fitting.FitResult:
+def result(errors: list[float], **columns: Any) -> fitting.FitResult:
     table = pd.DataFrame(
         {"bs_bytes": 4096, "iodepth": 1, "numjobs": 1, "rw": "randread", "read_iops": 1000.0}, index=range(len(errors))
     )
@@ -229,7 +230,7 @@ def test_the_region_of_a_point_is_that_of_fio() -> None:
 
 def test_errors_and_summary() -> None:
     table = of_model(MODEL, WORKLOADS).assign(part=["fit", "fit", "test", "test"])
-    errors = validation.errors(table, table[list(points.FIGURES)].mul([1.1, 1.1, 0.8, 1.0], axis=0))
+    errors = validation.errors(table, table[list(points.FIGURES)].mul(pd.Series([1.1, 1.1, 0.8, 1.0]), axis=0))
     assert errors["error_iops"].tolist() == pytest.approx([0.1, 0.1, -0.2, 0])
     rows = validation.summary(errors).set_index(["part", "figure"])
     assert rows.loc[("fit", "p99"), "mean"] == pytest.approx(0.1)

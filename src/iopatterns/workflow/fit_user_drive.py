@@ -276,7 +276,7 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: 
     start, fitted = next(iter(fits.items()))
     factors = ["rw", "bs_bytes", "iodepth"]
     simulated = fitted.errors[[*factors, "model_iops"]]
-    rows = measured.drop(columns="id").merge(simulated, on=factors, how="left", validate="one_to_one")
+    rows = measured.drop(columns="id").merge(simulated, on=factors, validate="one_to_one")
     rows["error_percent"] = 100 * (rows["model_iops"] / rows["measured_iops"] - 1)
     files.write_atomically(
         folder / "points.csv", lambda path: fitted.table.to_csv(path, index=False, float_format="%.6g")
