@@ -234,7 +234,7 @@ def test_errors_and_summary() -> None:
     assert errors["error_iops"].tolist() == pytest.approx([0.1, 0.1, -0.2, 0])
     rows = validation.summary(errors).set_index(["part", "figure"])
     assert rows.loc[("fit", "p99"), "mean"] == pytest.approx(0.1)
-    assert rows.loc[("test", "iops"), ["mean", "worst", "worst_error"]].tolist() == pytest.approx([0.1, 0.2, -0.2])
+    assert list(rows.loc[("test", "iops"), ["mean", "worst", "worst_error"]]) == pytest.approx([0.1, 0.2, -0.2])
     assert rows.loc[("test", "iops"), "worst_point"] == points.identities(table)[2]
 
 
@@ -251,7 +251,7 @@ def test_the_noise_floor_is_the_difference_of_repeats() -> None:
     assert validation.noise_floor(table).empty
     repeated = pd.concat([table, table.assign(read_iops=table["read_iops"] / 1.25)], ignore_index=True)
     rows = validation.noise_floor(repeated, by=["rw"]).set_index(["rw", "figure"])
-    assert rows.loc[("read", "iops"), ["pairs", "median", "p90"]].tolist() == pytest.approx([2, 0.25, 0.25])
+    assert list(rows.loc[("read", "iops"), ["pairs", "median", "p90"]]) == pytest.approx([2, 0.25, 0.25])
     assert rows.loc[("read", "p99"), "median"] == 0
 
 
