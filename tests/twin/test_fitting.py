@@ -268,7 +268,7 @@ def test_a_simulation_at_length_agrees_with_fio(tmp_path: Path) -> None:
 
 
 def test_the_heat_map_has_a_panel_for_each_workload_and_figure() -> None:
-    table = of_model(MODEL, WORKLOADS).assign(part=["fit", "fit", "test", "test"])
+    table = of_model(MODEL, WORKLOADS).assign(part=["test", "test", "fit", "fit"])
     errors = validation.errors(table, table[list(points.FIGURES)] * 1.1)
     figure = validation.heat_map(errors)
     panels = [axes for axes in figure.axes if axes.get_title()]
