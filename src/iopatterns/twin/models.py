@@ -458,6 +458,7 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
         region_bytes={"type": "integer", "minimum": 1, "x-hint": "a number of bytes above 0"},
         predicted=rows,
         at_bounds=rows,
+        flat=rows,
     )
     return _closed(
         {

@@ -101,6 +101,7 @@ INTERVAL_OPTION = click.option(
 INTERVAL_BYTES_OPTION = click.option(
     "--interval-bytes", type=SIZE_TYPE, default=0, help="Written bytes between two snapshots."
 )
+PATHS_ARGUMENT = click.argument("paths", metavar="[PATH]...", nargs=-1)
 SKIP_BAD_OPTION = click.option("--skip-bad", is_flag=True, help="Skip and count faulty lines of the trace.")
 
 
