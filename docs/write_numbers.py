@@ -4,6 +4,7 @@ The numbers are in marked blocks of README.md and of pages in docs/. `snakemake 
 missing, and runs this script.
 """
 
+import csv
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from typing import Any
 
 from iopatterns.judging import scorecard
 from iopatterns.judging.evidence import BUILT_INTO_MODEL, FITTED, INDEPENDENT
+from iopatterns.twin import models, recorded_errors
 
 ROOT = Path(__file__).resolve().parents[1]
 # in the order of the pages' tables
@@ -26,7 +28,9 @@ def claims(studies: Studies) -> str:
     independent = [study["by_class"]["claims"]["independent"] for study in studies.values()]
     hold, checkable = (sum(study[key] for study in studies.values()) for key in ("hold", "checkable"))
     independent_hold, independent_checkable = (sum(each[key] for each in independent) for key in ("hold", "checkable"))
-    (held_out,) = (study for study in studies.values() if study["held_out"])
+    (held_out,) = (
+        study for study in studies.values() if study["held_out"] and study["by_class"]["values"]["independent"]["values"]
+    )
     missed, numbers = held_out["counts"]["values"]["not reproduced"], held_out["by_class"]["values"]["independent"]
     return f"""\
 - A default run reproduces **{hold} of the {checkable}** published claims that it can check.
@@ -89,7 +93,40 @@ def counts(studies: Studies) -> str:
     return "\n".join(rows)
 
 
-BLOCKS: Mapping[str, Callable[[Studies], str]] = {f.__name__: f for f in (claims, picture, errors, counts)}
+def models_by_error(studies: Studies) -> str:  # noqa: ARG001 - the blocks of all pages have one signature
+    """Return a table of the errors of the models against measurements of the real drives."""
+    names = recorded_errors.FIGURES
+    rows = [
+        f"| model | workload | outstanding | points | {' | '.join(names.values())} |",
+        "|---|---|---|---|" + "---|" * len(names),
+    ]
+    for row in recorded_errors.all_errors():
+        cells = " | ".join(recorded_errors.cell_text(row, figure) for figure in names)
+        rows.append(f"| `{row['model']}` | {row['workloads']} | {row['outstanding']} | {row['points']} | {cells} |")
+    compared = {row["model"] for row in recorded_errors.all_errors()}
+    others = ", ".join(f"`{name}`" for name in models.list_models() if name not in compared)
+    return "\n".join([*rows, "", f"Not compared with a real drive, so that the error is unknown: {others}."])
+
+
+def renew_recorded_errors(results: str) -> None:
+    """Write `recorded_errors.FILE` from the tables ``errors`` of the studies.
+
+    Args:
+        results: The results folder, relative to the project's folder.
+    """
+    rows: list[dict[str, str]] = []
+    for path in sorted((ROOT / results).glob("tables/*/errors.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            rows += [{"study": path.parent.name, **row} for row in csv.DictReader(file)]
+    with (ROOT / "data/twins" / recorded_errors.FILE).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+BLOCKS: Mapping[str, Callable[[Studies], str]] = {
+    f.__name__: f for f in (claims, picture, errors, counts, models_by_error)
+}
 PAGES = ("README.md", "docs/twins.md", "docs/studies.md")
 
 
@@ -114,6 +151,7 @@ def main(results: str) -> None:
                 [*others, "The documentation has the numbers of a default run. Run it first: snakemake --cores 1"]
             )
         )
+    renew_recorded_errors(results)
     studies = scorecard.load_scorecard(ROOT, results)["studies"]
     for name in PAGES:
         path = ROOT / name
