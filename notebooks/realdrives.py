@@ -124,7 +124,7 @@ def _signed(value: float) -> str:
 def _place(row: pd.Series) -> str:
     """Return a point in words, such as ``rand. read, 4 KiB, depth 16, 4 jobs``."""
     mix = "" if pd.isna(row["rwmixread"]) else f", {row['rwmixread']:.0f} % reads"
-    jobs = f"{row['numjobs']} job{'s' * (row['numjobs'] > 1)}"
+    jobs = "one job" if row["numjobs"] == 1 else f"{row['numjobs']} jobs"
     name = WORKLOAD_NAMES[row["rw"]].lower()
     return f"{name}{mix}, {block_label(row['bs_bytes'])}, depth {row['iodepth']}, {jobs}"
 
@@ -308,6 +308,23 @@ def misses(errors: pd.DataFrame, lacking: Mapping[str, str]) -> Table:
         Column(("lacking",), "What the model lacks", align_right=False, hide_repeats=True),
     )
     return Table(pd.DataFrame(rows), columns, "drive")
+
+
+def engine_cost(points: pd.DataFrame) -> dict[str, float] | None:
+    """Return the most that a request can cost a job with io_uring, on the real machine.
+
+    Args:
+        points: The points, as `load_points` returns them.
+
+    Returns:
+        rate: the most requests per second of a single job; us: its inverse in µs; share: the latter divided by the
+        shortest mean latency of reads. None without measurements with io_uring.
+    """
+    single = points[(points["engine"] == "io_uring") & (points["numjobs"] == 1)]
+    if single.empty:
+        return None
+    rate = single[["read_iops", "write_iops"]].sum(axis=1).max()
+    return {"rate": rate, "us": 1e6 / rate, "share": 1e6 / rate / single["read_lat_mean_us"].min()}
 
 
 def agreement(points: pd.DataFrame, measurements: pd.DataFrame) -> Table:
