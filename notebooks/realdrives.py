@@ -1,4 +1,4 @@
-"""Errors of simulated drives at points that other people measured on the real drives: for this study's notebook only."""
+"""Errors of simulated drives at points that other people measured on the real drives; code for this notebook only."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -210,18 +210,22 @@ def drive_table(errors: pd.DataFrame, noise: pd.DataFrame) -> Table:
         floors = (("median", "Median"), ("p90", "p90"))
         columns += [Column((f"noise_{each}",), label, _percent, "%", "Noise floor") for each, label in floors]
     data = pd.DataFrame(rows)
-    return Table(data.assign(workload=data.groupby(keys, sort=False, dropna=False).ngroup()), tuple(columns), "workload")
+    return Table(
+        data.assign(workload=data.groupby(keys, sort=False, dropna=False).ngroup()), tuple(columns), "workload"
+    )
 
 
 def drive_figure(errors: pd.DataFrame, noise: pd.DataFrame) -> Figure:
     """Return the heat maps of one drive: a row of panels for each workload, a column for each figure.
+
+    All mixes of reads and writes share a row of panels, with their mean error.
 
     Args:
         errors: The errors of the drive, as `errors_of` returns them.
         noise: The noise floor by rw and rwmixread, as `noise_of` returns it.
     """
     with report_style():
-        return validation.heat_map(errors, noise=noise)
+        return validation.heat_map(errors.assign(rwmixread=np.nan), noise=noise[noise["rwmixread"].isna()])
 
 
 def noise_of(points: pd.DataFrame, by: Sequence[str] = ("rw", "rwmixread")) -> pd.DataFrame:
@@ -299,7 +303,9 @@ def misses(errors: pd.DataFrame, lacking: Mapping[str, str]) -> Table:
         for figure in ("iops", "p99"):
             worst = _worst_row(of_drive[of_drive[f"error_{figure}"].notna()], figure)
             values = {f"{each}": worst[f"{each}_{figure}"] for each in ("measured", "model", "error")}
-            rows.append({"drive": drive, "figure": FIGURES[figure], "at": _place(worst), "lacking": lacking[drive]} | values)
+            rows.append(
+                {"drive": drive, "figure": FIGURES[figure], "at": _place(worst), "lacking": lacking[drive]} | values
+            )
     columns = (
         Column(("drive",), "Drive", align_right=False, hide_repeats=True),
         Column(("figure",), "Figure", align_right=False),
@@ -342,7 +348,11 @@ def agreement(points: pd.DataFrame, measurements: pd.DataFrame) -> Table:
     compared = compared[long.notna().any(axis=1) & compared["model_iops"].notna()]
     rows = [
         {"drive": drive, "cells": len(of_drive)}
-        | {f"{figure}_{name}": getattr(of_drive[f"error_{figure}"].abs(), name)() for figure in FIGURES for name in ("mean", "max")}
+        | {
+            f"{figure}_{name}": getattr(of_drive[f"error_{figure}"].abs(), name)()
+            for figure in FIGURES
+            for name in ("mean", "max")
+        }
         for drive, of_drive in compared.groupby("drive", sort=False)
     ]
     columns = (
@@ -380,7 +390,11 @@ def error_record(errors: pd.DataFrame, twins: Path) -> Table:
     order = {name: place for place, name in enumerate(("reads", "mixes", "writes", *few))}
     data = pd.DataFrame(rows)
     data = data.sort_values(["workloads", "outstanding"], key=lambda texts: texts.map(order), kind="stable")
-    data = data.sort_values("model", key=lambda names: names.map({name: i for i, name in enumerate(dict.fromkeys(errors["drive"]))}), kind="stable")
+    data = data.sort_values(
+        "model",
+        key=lambda names: names.map({name: i for i, name in enumerate(dict.fromkeys(errors["drive"]))}),
+        kind="stable",
+    )
     columns = (
         Column(("model",), "Drive", align_right=False, hide_repeats=True),
         Column(("workloads",), "Workloads", align_right=False),
@@ -415,7 +429,10 @@ def leaderboard_figure(errors: pd.DataFrame) -> Figure:
         for panel, reads in zip(column, (True, False), strict=True):
             part = of_drive[(of_drive["kind"] == "writes") != reads]
             _draw_map(panel, part)
-            panel.set_title(f"{drive}\n{'reads, mixes' if (part['kind'] == 'mixes').any() else 'reads' if reads else 'writes'}", fontsize=6)
+            panel.set_title(
+                f"{drive}\n{'reads, mixes' if (part['kind'] == 'mixes').any() else 'reads' if reads else 'writes'}",
+                fontsize=6,
+            )
     top.supxlabel("jobs", fontsize=6)
     top.supylabel("depth", fontsize=6)
     bar = top.colorbar(maps[0, 0].collections[0], ax=maps.ravel().tolist(), extend="both", shrink=0.9)
@@ -433,7 +450,12 @@ def _draw_map(panel, errors: pd.DataFrame) -> None:  # type: ignore[no-untyped-d
     fitted = errors[errors["part"] == "fit"]
     for depth, jobs in set(zip(fitted["iodepth"], fitted["numjobs"], strict=True)):
         x, y = means.columns.get_loc(jobs), means.index.get_loc(depth)
-        panel.plot([x + 0.06, x + 0.94, x + 0.94, x + 0.06, x + 0.06], [y + 0.06, y + 0.06, y + 0.94, y + 0.94, y + 0.06], color="black", linewidth=0.6)
+        panel.plot(
+            [x + 0.06, x + 0.94, x + 0.94, x + 0.06, x + 0.06],
+            [y + 0.06, y + 0.06, y + 0.94, y + 0.94, y + 0.06],
+            color="black",
+            linewidth=0.6,
+        )
     panel.set_xticks(np.arange(len(means.columns)) + 0.5, [str(each) for each in means.columns], fontsize=5)
     panel.set_yticks(np.arange(len(means.index)) + 0.5, [str(each) for each in means.index], fontsize=5)
     panel.tick_params(length=0)
@@ -448,10 +470,23 @@ def _draw_chart(figure, test: pd.DataFrame, drives: Sequence[str]) -> None:  # t
             error = 100 * test.loc[test["drive"] == drive, f"error_{name}"].abs().dropna()
             if error.empty:
                 continue
-            panel.plot([error.median(), error.quantile(0.9)], [place, place], color="#4878a8", linewidth=3, solid_capstyle="butt")
+            panel.plot(
+                [error.median(), error.quantile(0.9)],
+                [place, place],
+                color="#4878a8",
+                linewidth=3,
+                solid_capstyle="butt",
+            )
             panel.plot(error.mean(), place, "o", color="black", markersize=3.5)
             panel.plot(error.max(), place, "x", color="#b04040", markersize=4)
-            panel.annotate(f"{error.mean():.0f}", (error.mean(), place), (0, 4), textcoords="offset points", fontsize=6, ha="center")
+            panel.annotate(
+                f"{error.mean():.0f}",
+                (error.mean(), place),
+                (0, 4),
+                textcoords="offset points",
+                fontsize=6,
+                ha="center",
+            )
         panel.set_title(title, fontsize=7)
         panel.set_xscale("symlog", linthresh=10)
         panel.set_xticks([0, 5, 10, 25, 50, 100, 400], ["0", "5", "10", "25", "50", "100", "400"], fontsize=6)

@@ -83,7 +83,9 @@ def error_lines(model: Model) -> list[str]:
     studies = ", ".join(dict.fromkeys(row["study"] for row in rows))
     points = sum(int(row["points"]) for row in rows)
     lines = [f"Error against the real drive at {points} points that decided nothing about the model (study {studies}):"]
-    lines.append(f"  {'workload':<10}{'outstanding':<14}{'points':>6}" + "".join(f"{name:>18}" for name in FIGURES.values()))
+    lines.append(
+        f"  {'workload':<10}{'outstanding':<14}{'points':>6}" + "".join(f"{name:>18}" for name in FIGURES.values())
+    )
     for row in rows:
         cells = "".join(f"{cell_text(row, figure):>18}" for figure in FIGURES)
         lines.append(f"  {row['workloads']:<10}{row['outstanding']:<14}{row['points']:>6}{cells}")

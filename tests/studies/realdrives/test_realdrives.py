@@ -173,7 +173,9 @@ def test_a_target_counts_test_rows_up_to_64_outstanding_requests(compared: pd.Da
     row = found[(found["drive"] == "s4610") & (found["kind"] == "writes") & (found["figure"] == "IOPS")].iloc[0]
     used = compared[(compared["rw"] == "randwrite") & (compared["drive"] == "s4610")]
     used = used[(used["iodepth"] * used["numjobs"] <= 64) & (used["part"] == "test")]
-    errors = [abs(model / measured - 1) for model, measured in zip(used["model_iops"], used["measured_iops"], strict=True)]
+    errors = [
+        abs(model / measured - 1) for model, measured in zip(used["model_iops"], used["measured_iops"], strict=True)
+    ]
     assert row["rows"] == len(errors)
     assert row["mean_error"] == pytest.approx(sum(errors) / len(errors))
     assert row["mean_limit"] == 0.06
