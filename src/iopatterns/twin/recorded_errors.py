@@ -79,7 +79,10 @@ def error_lines(model: Model) -> list[str]:
     """
     rows = load_errors(model)
     if not rows:
-        return ["Error: unknown. This model has not been compared with measurements of the drive that it describes."]
+        return [
+            "Error on fio runs of the real drive: unknown, because no such runs were compared with this model.",
+            "The section `fit` of the model file and docs/twins.md have errors against published values, if there are any.",
+        ]
     studies = ", ".join(dict.fromkeys(row["study"] for row in rows))
     points = sum(int(row["points"]) for row in rows)
     lines = [f"Error against the real drive at {points} points that decided nothing about the model (study {studies}):"]

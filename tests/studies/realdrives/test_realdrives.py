@@ -219,6 +219,19 @@ def test_simulated_figures_are_those_of_the_cell_with_the_same_workload() -> Non
     assert realdrives.simulated_figures(wanted, cells, longer=True).loc[7, "read_iops"] == 99
 
 
+def test_shorter_runs_are_compared_with_the_longer_runs_of_the_same_cells() -> None:
+    measured = points()[points()["drive"] == "s4610"]
+    cells = measured[["drive", "rw", "rwmixread", "bs_bytes", "iodepth", "numjobs"]].iloc[:3]
+    figures = {"iops": 100.0, "lat_mean_ns": 1e4, "clat_p50_ns": 1e4, "clat_p99_ns": 1e4}
+    short = cells.assign(experiments="some", direction="read", **figures)
+    longer = short.iloc[:2].assign(experiments="longer-some", iops=[80.0, 125.0])
+    (row,) = realdrives.agreement(measured, pd.concat([short, longer])).data.to_dict("records")
+    assert row["cells"] == 2
+    assert row["iops_mean"] == pytest.approx((0.25 + 0.2) / 2)
+    assert row["iops_max"] == pytest.approx(0.25)
+    assert row["p99_max"] == 0
+
+
 def test_the_record_of_errors_has_each_test_row_once(compared: pd.DataFrame) -> None:
     record = realdrives.error_record(compared, ROOT / "data/twins").data
     test = compared[compared["part"] == "test"]
