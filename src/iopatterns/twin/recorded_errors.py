@@ -81,7 +81,7 @@ def error_lines(model: Model) -> list[str]:
     if not rows:
         return [
             "Error on fio runs of the real drive: unknown, because no such runs were compared with this model.",
-            "The section `fit` of the model file and docs/twins.md have errors against published values, if there are any.",
+            "The section `fit` of the model file and docs/twins.md have its errors against published values.",
         ]
     studies = ", ".join(dict.fromkeys(row["study"] for row in rows))
     points = sum(int(row["points"]) for row in rows)
