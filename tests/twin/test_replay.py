@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from twins import command
 
 from iopatterns import _twin, twin
-from iopatterns.twin.models import Model
 
 # without the read cache, so that every read reads the flash
 MODEL = twin.load_model("px05smb040").overridden(["read_cache.enabled=off"])
