@@ -361,7 +361,7 @@ def recorded_points(root: Path, model: models.Model) -> pd.DataFrame:
     if not recipe:
         raise TwinError(f"{model.name}: the model file records no fit to repeat. Give the measured points.")
     names = {name: use for use in ("fitted", "predicted") for name in recipe.get(use, {})}
-    found = points.named_points([root / each for each in str(recipe["points"]).split(", ")], list(names))
+    found = points.named_points([root / each for each in str(recipe["points"]).split(", ")], list(names), model.name)
     uses = found["id"].map(names)
     found = found.assign(part=uses.map({"fitted": points.FIT_PART, "predicted": "held out"}))
     own = found["id"].map(recipe.get("runtimes_s", {})).astype(float)

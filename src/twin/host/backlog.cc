@@ -6,9 +6,9 @@
 namespace twin {
 namespace {
 
-// Share of the jobs without a waiting command whose threads fall asleep, and lose their place. Chosen with measured
-// percentiles of an Intel D3-S4610: it keeps jobs with few requests from being preferred for as long as jobs with many.
-constexpr double kFallsAsleep = 0.25;
+// Share of the jobs without a waiting command that lose their place. It keeps jobs with few requests from being preferred
+// for as long as jobs with many. Chosen with measured percentiles of one SATA SSD, test rows included (docs/twins.md).
+constexpr double kLosesPlace = 0.25;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ Command& Backlog::pop() {
   std::deque<Command*>& commands = commands_at(place);
   Command& first = *commands.front();
   commands.pop_front();
-  if (commands.empty() && change_threshold_ != 0 && random_.next() < threshold(kFallsAsleep)) {
+  if (commands.empty() && change_threshold_ != 0 && random_.next() < threshold(kLosesPlace)) {
     const auto job = preferred_.begin() + static_cast<std::ptrdiff_t>(place);
     std::rotate(job, job + 1, preferred_.end());
   }
