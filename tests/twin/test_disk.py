@@ -84,6 +84,17 @@ def test_a_share_of_0_stands_for_all_commands() -> None:
     assert random_reads_per_s(16, "disk.reorder_share=0") == random_reads_per_s(16, "disk.reorder_share=1")
 
 
+def test_cached_writes_that_wait_too_long_are_written_in_order_of_arrival() -> None:
+    offsets = np.random.default_rng(1).integers(0, 10**12 // 4096, 1500) * 4096
+
+    def writes_per_s(*settings: str) -> float:
+        return bytes_per_s("hard-disk", WRITE, offsets, 4096, 1, "disk.write_cache=1 MiB", *settings) / 4096
+
+    long, short = (writes_per_s(f"disk.longest_wait={time}") for time in ("50 s", "10 ms"))
+    assert long > 2 * short
+    assert writes_per_s() == writes_per_s("disk.longest_wait=500 ms")
+
+
 def test_without_the_cache_queued_contiguous_writes_are_one_stream() -> None:
     assert bytes_per_s("hard-disk", WRITE, stream(65536), 65536, 32, CACHE_OFF) > 0.9 * 200e6
 

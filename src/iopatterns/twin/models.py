@@ -603,7 +603,10 @@ def _parse_values(content: Any) -> tuple[dict[str, ParameterValue], list[str]]:
         group, short = name.split(".")
         try:
             entries = content["parameters"][group]
-            value = entries[short]["value"] if short in entries or name not in _defaults() else _defaults()[name]
+            if short not in entries and name in _defaults():
+                values[name] = _defaults()[name]
+                continue
+            value = entries[short]["value"]
         except (KeyError, TypeError, IndexError):
             continue
         try:

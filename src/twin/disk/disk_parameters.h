@@ -26,6 +26,7 @@ struct DiskParameters {
   bool write_cache_enabled = true;
   bool reorders = true;
   double reorder_share = 0;
+  Nanoseconds longest_wait = 500 * kMillisecond;
 
   void visit(FieldVisitor& v) {
     v.count("rotation_rpm", rotation_rpm, 1000, 30000, "revolutions of the platters in a minute");
@@ -48,6 +49,8 @@ struct DiskParameters {
     v.toggle("reorders", reorders, "whether the queued command with the shortest positioning time is served next");
     v.optional_ratio("reorder_share", reorder_share, 0, 1,
                      "share of the queued commands, the oldest ones, that are compared for this; 0: all of them");
+    v.optional_time("longest_wait", longest_wait, 100 * kSecond,
+                    "time after which a queued command or cached write goes first, however far it is");
   }
 };
 
