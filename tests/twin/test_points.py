@@ -190,6 +190,9 @@ def test_points_of_several_drives_are_refused(one: Path) -> None:
     both = pd.concat([table, table.assign(drive="/dev/other")], ignore_index=True)
     with pytest.raises(twin.TwinError, match="several drives: /dev/other, /dev/twin-px05smb040"):
         points.possible_points(points.Points(both), twin.load_model("px05smb040"))
+    # a table may have points of several twins
+    named = points.Points(both.assign(drive=["px05smb040", "/dev/other"]))
+    assert len(points.possible_points(named, twin.load_model("px05smb040")).table) == len(both) / 2
 
 
 def test_interim_results_are_no_points(one: Path, tmp_path: Path) -> None:

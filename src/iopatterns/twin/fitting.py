@@ -24,6 +24,7 @@ MAX_MEAN_ERROR, MAX_POINT_ERROR = 0.2, 0.3
 HELD_OUT_SHARE = 0.25
 _LIMITED = ("iops", "lat_mean")  # figures that the limits concern
 _RECORDED_RUNTIME_S, _RECORDED_REGION_BYTES = 2.0, 2**30  # of a recorded fit that does not state them
+_MOST_REPEATED = 2_000_000  # requests of a point; with more, a repeated fit simulates the points as a search does
 
 # The search simulates as few requests of a point as agree with a longer run, within these limits, and evaluates models
 # until it has simulated _SEARCHED_REQUESTS. A start of a simulation costs as much time as _STARTING requests.
@@ -180,7 +181,7 @@ def repeat_fit(model: models.Model, root: Path) -> FitResult:
     """Repeat the fit that a model file records, from the recorded values.
 
     The recorded values are the start, and the search is local: the result equals the recorded values if they are the
-    best ones nearby. The simulated requests are those of the record.
+    best ones nearby. The simulated requests are those of the measurement, or as many as in a search if these are many.
 
     Args:
         model: The model with a record.
@@ -195,7 +196,7 @@ def repeat_fit(model: models.Model, root: Path) -> FitResult:
     fitted = table[table["part"] == points.FIT_PART]
     spaces = [_checked_range(measured, name) for name in model.fit["moved"]]
     _, noise = points.merged_repeats(fitted)
-    goals = search.targets(fitted, noise.set_index(fitted.index), [_complete(row) for row in fitted.to_dict("records")])
+    goals = search.targets(fitted, noise.set_index(fitted.index), _complete(fitted) or _lengths(measured, fitted))
     best, jacobian = search.refine(measured, spaces, goals, steps=None)
     moved = {each.name: best.values[each.name] for each in spaces}
     bounds, flat = _at_bounds(best, spaces), _flat(spaces, jacobian)
@@ -203,22 +204,32 @@ def repeat_fit(model: models.Model, root: Path) -> FitResult:
 
 
 def complete_errors(model: models.Model, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the errors of a model at points, simulated for as many requests as were measured.
+    """Return the errors of a model at points.
+
+    The points are simulated for as many requests as were measured, or until their figures are settled if a point has
+    many requests.
 
     Args:
         model: The model.
         table: The points with the columns `points.COLUMNS`.
     """
-    rows = table.to_dict("records")
-    simulated = [simulation.simulate(model, simulation.Workload.of(row), *_complete(row)) for row in rows]
+    complete = _complete(table)
+    if complete is None:
+        return validation.errors(table, validation.simulate(model, table))
+    workloads = [simulation.Workload.of(row) for row in table.to_dict("records")]
+    simulated = [
+        simulation.simulate(model, workload, *length) for workload, length in zip(workloads, complete, strict=True)
+    ]
     columns = list(points.FIGURES)
     return validation.errors(table, pd.DataFrame(simulated, index=table.index, columns=columns))
 
 
-def _complete(row: Mapping[Any, Any]) -> tuple[int, int]:
-    """Return the numbers of requests and of ramp requests of a complete measurement."""
-    times = validation.measured_times(row)
-    return times.requests, times.ramp
+def _complete(table: pd.DataFrame) -> list[tuple[int, int]] | None:
+    """Return the measured numbers of requests and of ramp requests of each point; None if a point has too many."""
+    times = [validation.measured_times(row) for row in table.to_dict("records")]
+    if max(each.requests for each in times) > _MOST_REPEATED:
+        return None
+    return [(each.requests, each.ramp) for each in times]
 
 
 def _checked_range(model: models.Model, name: str) -> ranges.PlausibleRange:
