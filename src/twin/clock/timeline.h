@@ -54,9 +54,6 @@ class VirtualThread {
   void has_forked() { turn_.start(); }
 
   Nanoseconds cpu_ns = 0;  // processor time charged to the thread
-  // Processor time of what the thread does after reaping requests. It is charged after the next reading of the clock,
-  // with which the thread takes the time of completion, or before the next request.
-  Nanoseconds owed_ns = 0;
   ClockReadings clock_readings;
   std::uint64_t waits = 0;  // number of calls of Timeline::wait()
   pthread_t thread{};       // set by the creator of the thread

@@ -30,8 +30,8 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   // Creates the FTL of the drive, whose client is the controller.
   using MakeFtl = std::function<std::unique_ptr<Ftl>(FtlClient&)>;
 
-  // Link, queue and counters must outlive the drive. `seed` decides the order of commands with reordering. Throws
-  // std::invalid_argument, naming the parameter, for parameters that contradict each other.
+  // Link, queue and counters must outlive the drive. `seed` decides the order of commands with reordering. Throws std::invalid_argument, naming the parameter, for parameters
+  // that contradict each other.
   Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const MakeFtl& make_ftl, Link& link,
       EventQueue& events, Counters& counters, std::uint64_t seed);
 
@@ -112,7 +112,7 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   UnitTable piece_of_unit_;  // pieces that are being read, if there is a read cache
   SlotPool<Piece> pieces_;
   bool write_back_;
-  Nanoseconds accepts_from_ = 0;     // when the next command is accepted
+  Nanoseconds accepts_from_ = 0;  // when the next command is accepted
   std::uint64_t reorder_threshold_;  // a random number below it means that not the oldest command is accepted
   Random random_;
   std::vector<Command*> waiting_;  // commands that are not accepted yet, in order of arrival; empty without reordering

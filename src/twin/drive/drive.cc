@@ -43,11 +43,6 @@ Nanoseconds Drive::submit_cost_ns(const Request& request) const {
          (request.operation == Operation::kDiscard ? 0 : pages * parameters_.host.page_time);
 }
 
-Nanoseconds Drive::wakeup_cost_ns(Nanoseconds waited_ns) const {
-  const HostParameters& host = parameters_.host;
-  return host.wakeup_time + (waited_ns >= host.sleep_after ? host.sleep_exit_time : 0);
-}
-
 void Drive::submit(Nanoseconds now, const Request& request, std::uint64_t ticket) {
   // a discard can change the state at once, without an event
   if (now >= next_snapshot_) record_before(now);

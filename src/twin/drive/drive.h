@@ -36,14 +36,11 @@ class Drive final : private CompletionSink {
 
   [[nodiscard]] std::uint64_t size_bytes() const { return static_cast<std::uint64_t>(parameters_.capacity.size); }
 
-  // Processor time of the submitting thread per request before it reaches the block layer, per request that it reaps,
-  // and per request between reaping and the next submission.
+  // Processor time of the submitting thread per request before it reaches the block layer, per wait for a completion,
+  // and per request that it reaps.
   [[nodiscard]] Nanoseconds submit_cost_ns(const Request& request) const;
+  [[nodiscard]] Nanoseconds wakeup_cost_ns() const { return parameters_.host.wakeup_time; }
   [[nodiscard]] Nanoseconds reap_cost_ns() const { return parameters_.host.reap_time; }
-  [[nodiscard]] Nanoseconds program_cost_ns() const { return parameters_.host.program_time; }
-
-  // Returns how long a thread takes to wake up after it has waited for `waited_ns`.
-  [[nodiscard]] Nanoseconds wakeup_cost_ns(Nanoseconds waited_ns) const;
 
   // Returns whether submitting an asynchronous request waits until the request is complete.
   [[nodiscard]] bool blocking_submit() const { return parameters_.host.blocking_submit; }

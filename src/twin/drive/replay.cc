@@ -10,7 +10,7 @@ Replay::Replay(Drive& drive, std::uint32_t threads, std::uint32_t depth)
     : drive_(drive), depth_(drive.blocking_submit() ? std::min(depth, 1U) : depth), threads_(threads) {}
 
 void Replay::submit(Nanoseconds issue_ns, Nanoseconds now, const Request& request) {
-  const std::uint32_t slot = outstanding_.take({request, submitted_++, issue_ns, now});
+  const std::uint32_t slot = outstanding_.take({request, submitted_++, issue_ns});
   last_submit_ns_ = now;
   drive_.submit(now, request, slot);
 }
@@ -18,8 +18,7 @@ void Replay::submit(Nanoseconds issue_ns, Nanoseconds now, const Request& reques
 // Handles a completion of the drive.
 void Replay::complete(const Completion& completion, std::vector<Replayed>& done) {
   if (depth_ == 0) {
-    const Nanoseconds waited = completion.when_ns - outstanding_[completion.ticket].submit_ns;
-    const Nanoseconds returned = completion.when_ns + drive_.wakeup_cost_ns(waited) + drive_.reap_cost_ns();
+    const Nanoseconds returned = completion.when_ns + drive_.wakeup_cost_ns() + drive_.reap_cost_ns();
     if (counts_returns_) returns_.push_back(returned);
     finish_request(completion, returned, done);
     return;
@@ -34,12 +33,10 @@ void Replay::complete(const Completion& completion, std::vector<Replayed>& done)
 
 // Reaps a request. If the thread was free before the completion, it has waited.
 void Replay::reap(Thread& thread, const Completion& completion, std::vector<Replayed>& done) {
-  const Nanoseconds waited = completion.when_ns - thread.clock;
-  if (waited > 0) thread.clock = completion.when_ns + drive_.wakeup_cost_ns(waited);
+  if (thread.clock < completion.when_ns) thread.clock = completion.when_ns + drive_.wakeup_cost_ns();
   thread.clock += drive_.reap_cost_ns();
   --thread.outstanding;
   finish_request(completion, thread.clock, done);
-  thread.clock += drive_.program_cost_ns();
 }
 
 void Replay::finish_request(const Completion& completion, Nanoseconds returned, std::vector<Replayed>& done) {

@@ -63,7 +63,6 @@ class Replay {
     Request request;
     std::uint64_t number = 0;  // in the trace
     Nanoseconds issue_ns = 0;
-    Nanoseconds submit_ns = 0;  // when it reached the block layer
   };
 
   void submit(Nanoseconds issue_ns, Nanoseconds now, const Request& request);

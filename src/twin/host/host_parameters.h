@@ -21,9 +21,6 @@ struct HostParameters {
   std::int64_t max_request = 0;
   bool blocking_submit = false;
   std::int64_t submitter_burst = 0;
-  Nanoseconds program_time = 0;
-  Nanoseconds sleep_after = 0;
-  Nanoseconds sleep_exit_time = 0;
 
   void visit(FieldVisitor& v) {
     v.time("submit_time", submit_time, kSecond,
@@ -46,13 +43,6 @@ struct HostParameters {
     v.optional_count("submitter_burst", submitter_burst, 0, 1'000'000,
                      "mean number of requests that go on to the block layer before another one of the jobs that wait "
                      "beyond nr_requests is preferred; 0: requests go on in order of arrival");
-    v.optional_time("program_time", program_time, kSecond,
-                    "CPU time of the program itself between reaping a request and submitting the next one; not part of "
-                    "a latency that the program measures");
-    v.optional_time("sleep_after", sleep_after, kSecond,
-                    "time without work after which the processor of a waiting thread sleeps");
-    v.optional_time("sleep_exit_time", sleep_exit_time, kSecond,
-                    "time to wake a processor that sleeps, in addition to wakeup_time; 0: processors do not sleep");
   }
 };
 

@@ -84,7 +84,7 @@ void Requests::deliver(Nanoseconds now, std::uint32_t slot) {
 Nanoseconds Requests::earliest_completion_ns() const {
   const Nanoseconds in_drive = std::min(dispatches_.next(), drive_.next_event_ns());
   if (in_drive == kNever) return deliveries_.next();
-  return std::min(deliveries_.next(), in_drive + drive_.wakeup_cost_ns(0) + drive_.reap_cost_ns());
+  return std::min(deliveries_.next(), in_drive + drive_.wakeup_cost_ns() + drive_.reap_cost_ns());
 }
 
 Nanoseconds Requests::run(Nanoseconds until, std::vector<std::uint64_t>& done) {
@@ -92,7 +92,7 @@ Nanoseconds Requests::run(Nanoseconds until, std::vector<std::uint64_t>& done) {
     const Nanoseconds next = std::min(dispatches_.next(), deliveries_.next());
     if (const auto completion = drive_.run(std::min(until, next))) {
       const auto slot = static_cast<std::uint32_t>(completion->ticket);
-      deliveries_.schedule(completion->when_ns + drive_.wakeup_cost_ns(0) + drive_.reap_cost_ns(), delivering_, slot);
+      deliveries_.schedule(completion->when_ns + drive_.wakeup_cost_ns() + drive_.reap_cost_ns(), delivering_, slot);
       continue;
     }
     if (next == kNever || next > until) return kNever;

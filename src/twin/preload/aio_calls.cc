@@ -70,9 +70,6 @@ void wait_for(const Slot& slot, const Context& context) {
   while (slot.done_ns == twin::kNever) twin::timeline().wait(*twin::self, &context, twin::kNever);
 }
 
-// Charges the calling thread for its wake-up now, after it has waited since `since`.
-void wake_up(twin::Nanoseconds since) { twin::spend(twin::drive().wakeup_cost_ns(twin::self->now() - since)); }
-
 int destroy(void* handle) {
   Context* context = find(handle);
   if (context == nullptr) return -EINVAL;
@@ -136,9 +133,8 @@ int start(Context& context, iocb* block) {
   } else {
     twin::submit(request, &context, &slot->done_ns);
     if (twin::drive().blocking_submit()) {
-      const twin::Nanoseconds since = twin::self->now();
       wait_for(*slot, context);
-      wake_up(since);
+      twin::spend(twin::drive().wakeup_cost_ns());
     }
   }
   return 0;
@@ -197,20 +193,18 @@ int get_events(void* handle, long least, long most, io_event* events, const time
   if (wanted() == 0 || until <= twin::self->now()) {
     skip_empty_polls(*context);
   } else {
-    const twin::Nanoseconds since = twin::self->now();
     // like the kernel, wakes the thread once: when all wanted operations are complete, or its time is over
     while (completed(*context) < wanted() && twin::self->now() < until) {
       twin::timeline().wait(*twin::self, context, until);
       waited = true;
     }
-    if (waited) wake_up(since);
+    if (waited) twin::spend(twin::drive().wakeup_cost_ns());
   }
   long got = 0;
   while (got < most) {
     Slot* slot = take_done(*context);
     if (slot == nullptr) break;
     twin::spend(twin::drive().reap_cost_ns());
-    twin::self->owed_ns += twin::drive().program_cost_ns();
     events[got++] = {slot->block->aio_data, reinterpret_cast<std::uint64_t>(slot->block), slot->result, 0};
     context->slots.release(slot->number);
   }

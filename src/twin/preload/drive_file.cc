@@ -38,9 +38,9 @@ OpenFile* open_files[kDescriptors];
 
 // An outstanding request.
 struct Pending {
-  const void* key = nullptr;        // the key for which its thread waits on the timeline
-  Nanoseconds* done_ns = nullptr;   // receives the time of completion
-  Nanoseconds waits_from = kNever;  // since when its thread waits for this request alone; kNever: it does not
+  const void* key = nullptr;       // the key for which its thread waits on the timeline
+  Nanoseconds* done_ns = nullptr;  // receives the time of completion
+  Nanoseconds wake_delay = 0;      // from the completion to the time at which the waiting thread continues
 };
 
 // A request that is on its way through the system call and reaches the drive at `when`. Its thread does not have to run
@@ -230,11 +230,7 @@ void drive_advance(Nanoseconds until) {
   if (!completion) return;
   const Pending& pending = all_pending[completion->ticket];
   *pending.done_ns = completion->when_ns;
-  Nanoseconds continues = completion->when_ns;
-  if (pending.waits_from != kNever) {
-    continues += the_drive->wakeup_cost_ns(completion->when_ns - pending.waits_from) + the_drive->reap_cost_ns();
-  }
-  timeline().wake_one_at(pending.key, continues);
+  timeline().wake_one_at(pending.key, completion->when_ns + pending.wake_delay);
   all_pending.release(static_cast<std::uint32_t>(completion->ticket));
 }
 
@@ -292,22 +288,19 @@ void send(const Request& request, Nanoseconds cost, const Pending& who) {
 }  // namespace
 
 void submit(const Request& request, const void* key, Nanoseconds* done_ns) {
-  charge_owed();
   const Nanoseconds cost = drive().submit_cost_ns(request);
-  send(request, cost, {key, done_ns, kNever});
+  send(request, cost, {key, done_ns, 0});
   timeline().drive_changed(*self);
   spend(cost);
 }
 
 void serve(const Request& request) {
-  charge_owed();
   const Nanoseconds before = drive().submit_cost_ns(request);
-  const Nanoseconds after = drive().wakeup_cost_ns(0) + drive().reap_cost_ns();
+  const Nanoseconds after = drive().wakeup_cost_ns() + drive().reap_cost_ns();
   Nanoseconds done_ns = kNever;
-  send(request, before, {&done_ns, &done_ns, self->now() + before});
+  send(request, before, {&done_ns, &done_ns, after});
   self->cpu_ns += before + after;
   while (done_ns == kNever) timeline().wait(*self, &done_ns, kNever);
-  self->owed_ns += drive().program_cost_ns();
 }
 
 ssize_t check_transfer(Operation operation, const iovec* parts, int count, off_t offset, int flags) {

@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <new>
-#include <utility>
 
 #include "preload/drive_file.h"
 #include "preload/output_check.h"
@@ -185,11 +184,6 @@ void fail(const std::string& message) {
 void spend(Nanoseconds cpu_ns) {
   self->cpu_ns += cpu_ns;
   timeline().advance(*self, cpu_ns);
-}
-
-void charge_owed() {
-  // advancing by 0 could hand over the turn
-  if (self->owed_ns > 0) spend(std::exchange(self->owed_ns, 0));
 }
 
 VirtualThread& expect_thread() {

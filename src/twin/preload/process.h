@@ -74,9 +74,6 @@ void forget_timer(int descriptor);
 // Charges processor time to the calling virtual thread and advances its clock by that time.
 void spend(Nanoseconds cpu_ns);
 
-// Charges what the calling virtual thread owes (VirtualThread::owed_ns).
-void charge_owed();
-
 // Call before creating a thread of the program. The result becomes `self` in the new thread.
 VirtualThread& expect_thread();
 

@@ -50,19 +50,17 @@ Nanoseconds read_clock(clockid_t clock) {
   ClockReadings& readings = self->clock_readings;
   ++readings.all;
   timeline().advance(*self, reading_time(readings));
-  const Nanoseconds now = self->now();
-  charge_owed();
   readings.last_ns = self->now();
   switch (clock) {
     case CLOCK_REALTIME:
     case CLOCK_REALTIME_COARSE:
     case CLOCK_TAI:
-      return now - kMonotonicStart + kRealtimeStart;
+      return self->now() - kMonotonicStart + kRealtimeStart;
     case CLOCK_PROCESS_CPUTIME_ID:
     case CLOCK_THREAD_CPUTIME_ID:
       return self->cpu_ns;
     default:
-      return now;
+      return self->now();
   }
 }
 
