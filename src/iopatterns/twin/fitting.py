@@ -23,7 +23,7 @@ from iopatterns.twin.error import TwinError
 MAX_MEAN_ERROR, MAX_POINT_ERROR = 0.2, 0.3
 HELD_OUT_SHARE = 0.25
 _LIMITED = ("iops", "lat_mean")  # figures that the limits concern
-_RECORDED_RUNTIME_S, _RECORDED_REGION_BYTES = 2.0, 2**30  # of a recorded fit that does not state them
+_RECORDED_RUNTIME_S, _RECORDED_REGION_BYTES = 2.0, 2**30  # of published values whose record does not state them
 _MOST_REPEATED = 2_000_000  # requests of a point; with more, a repeated fit simulates the points as a search does
 
 # The search simulates as few requests of a point as agree with a longer run, within these limits, and evaluates models
@@ -376,12 +376,16 @@ def recorded_points(root: Path, model: models.Model) -> pd.DataFrame:
     uses = found["id"].map(names)
     found = found.assign(part=uses.map({"fitted": points.FIT_PART, "predicted": "held out"}))
     own = found["id"].map(recipe.get("runtimes_s", {})).astype(float)
-    return with_conditions(
+    stated = with_conditions(
         found.assign(runtime_s=found["runtime_s"].fillna(own)),
         ramp_s=recipe.get("ramp_time_s", 0.0),
-        runtime_s=recipe.get("runtime_s", _RECORDED_RUNTIME_S),
-        size_bytes=recipe.get("region_bytes", _RECORDED_REGION_BYTES),
+        runtime_s=recipe.get("runtime_s"),
+        size_bytes=recipe.get("region_bytes"),
     )
+    if "unit" not in stated:  # measured points without a region are of the whole drive
+        return stated
+    usual = with_conditions(stated, runtime_s=_RECORDED_RUNTIME_S, size_bytes=_RECORDED_REGION_BYTES)
+    return stated.where(stated["unit"] == "", usual)
 
 
 def with_conditions(table: pd.DataFrame, **conditions: float | None) -> pd.DataFrame:
