@@ -6,8 +6,9 @@
 namespace twin {
 namespace {
 
-// Share of the jobs without a waiting command that lose their place. It keeps jobs with few requests from being preferred
-// for as long as jobs with many. Chosen with measured percentiles of one SATA SSD, test rows included (docs/twins.md).
+// Share of the jobs without a waiting command that lose their place. It keeps jobs with few requests from being
+// preferred for as long as jobs with many. Chosen with measured percentiles of one SATA SSD, test rows included
+// (docs/twins.md).
 constexpr double kLosesPlace = 0.25;
 
 }  // namespace

@@ -10,10 +10,10 @@
 
 namespace twin {
 
-// Without a burst, commands leave in order of arrival. With a burst, the jobs have an order of preference, and the first
-// job with a command goes on. Once in `burst` commands in the mean, a random waiting job becomes the first. A job whose
-// last command leaves may become the last. This reproduces measured distributions of latencies. That their cause is
-// which threads run and which sleep was not tested.
+// Without a burst, commands leave in order of arrival. With a burst, the jobs have an order of preference, and the
+// first job with a command goes on. Once in `burst` commands in the mean, a random waiting job becomes the first. A job
+// whose last command leaves may become the last. This reproduces measured distributions of latencies. That their cause
+// is which threads run and which sleep was not tested.
 class Backlog {
  public:
   Backlog(std::int64_t burst, std::uint64_t seed);
