@@ -4,19 +4,20 @@ The numbers are in marked blocks of README.md and of pages in docs/. `snakemake 
 missing, and runs this script.
 """
 
+import csv
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from iopatterns.judging import scorecard
 from iopatterns.judging.evidence import BUILT_INTO_MODEL, FITTED, INDEPENDENT
+from iopatterns.twin import models, recorded_errors
 
 ROOT = Path(__file__).resolve().parents[1]
 # in the order of the pages' tables
 CLASSES = (FITTED, BUILT_INTO_MODEL, INDEPENDENT)
-WORKLOADS = {"read": "sequential reads", "randread": "random reads", "randwrite": "random writes"}
 
 Studies = Mapping[str, Mapping[str, Any]]
 
@@ -26,7 +27,11 @@ def claims(studies: Studies) -> str:
     independent = [study["by_class"]["claims"]["independent"] for study in studies.values()]
     hold, checkable = (sum(study[key] for study in studies.values()) for key in ("hold", "checkable"))
     independent_hold, independent_checkable = (sum(each[key] for each in independent) for key in ("hold", "checkable"))
-    (held_out,) = (study for study in studies.values() if study["held_out"])
+    (held_out,) = (
+        study
+        for study in studies.values()
+        if study["held_out"] and study["by_class"]["values"]["independent"]["values"]
+    )
     missed, numbers = held_out["counts"]["values"]["not reproduced"], held_out["by_class"]["values"]["independent"]
     return f"""\
 - A default run reproduces **{hold} of the {checkable}** published claims that it can check.
@@ -38,24 +43,25 @@ are met within {100 * held_out["tolerance"]:.0f} %;
   the mean error is {numbers["mean_absolute_percent"]:.0f} %."""
 
 
-def picture(studies: Studies) -> str:
-    """Return the caption of the picture of RR-9319's tables 2 and 3, with the class of each simulated point."""
-    points = [each for each in studies["saif2020"]["values"] if each["id"].startswith(("table2-", "table3-"))]
-    of_class = {name: [each for each in points if each["class"] == name] for name in CLASSES}
-    named = {
-        name: "; ".join(
-            f"{each['drive']}, {WORKLOADS[each['rw']]} of {each['bs'].removesuffix('k')} KiB" for each in found
-        )
-        for name, found in of_class.items()
-        if name != FITTED
-    }
-    return f"""\
-*Bandwidth of three drives, tables 2 and 3 of RR-9319. Hollow markers: published values of the real drives. Filled
-markers: simulated drives, means with 95 % confidence intervals. The picture shows how well the models fit, not how well
-they predict. Of the {len(points)} simulated points {len(of_class[FITTED])} are fitted to the published points.
-{len(of_class[BUILT_INTO_MODEL])} are built into the model: a parameter was chosen so that the model meets them:
-{named[BUILT_INTO_MODEL]}.
-{len(of_class[INDEPENDENT])} is independent: {named[INDEPENDENT]}.*"""
+def leaderboard(studies: Studies) -> str:  # noqa: ARG001 - the blocks of all pages have one signature
+    """Return a table of the errors of the models against measurements of the real drives, all workloads together."""
+    figures = recorded_errors.FIGURES
+    rows = [f"| drive | points | {' | '.join(figures.values())} |", "|---|---|" + "---|" * len(figures)]
+    by_model: dict[str, list[Mapping[str, str]]] = {}
+    for row in recorded_errors.all_errors():
+        by_model.setdefault(row["model"], []).append(row)
+    for model, of_model in by_model.items():
+        cells = " | ".join(_total_text(of_model, figure) for figure in figures)
+        rows.append(f"| `{model}` | {sum(int(row['points']) for row in of_model)} | {cells} |")
+    return "\n".join(rows)
+
+
+def _total_text(rows: Sequence[Mapping[str, str]], figure: str) -> str:
+    """Return the mean and the largest error of a figure over all rows of a model."""
+    points = sum(int(row["points"]) for row in rows)
+    mean = sum(int(row["points"]) * float(row[f"{figure}_mean"]) for row in rows) / points
+    worst = max((float(row[f"{figure}_worst"]) for row in rows), key=abs)
+    return recorded_errors.cell_text({f"{figure}_mean": str(mean), f"{figure}_worst": str(worst)}, figure)
 
 
 def errors(studies: Studies) -> str:
@@ -89,7 +95,40 @@ def counts(studies: Studies) -> str:
     return "\n".join(rows)
 
 
-BLOCKS: Mapping[str, Callable[[Studies], str]] = {f.__name__: f for f in (claims, picture, errors, counts)}
+def models_by_error(studies: Studies) -> str:  # noqa: ARG001 - the blocks of all pages have one signature
+    """Return a table of the errors of the models against measurements of the real drives."""
+    names = recorded_errors.FIGURES
+    rows = [
+        f"| model | workload | outstanding | points | {' | '.join(names.values())} |",
+        "|---|---|---|---|" + "---|" * len(names),
+    ]
+    for row in recorded_errors.all_errors():
+        cells = " | ".join(recorded_errors.cell_text(row, figure) for figure in names)
+        rows.append(f"| `{row['model']}` | {row['workloads']} | {row['outstanding']} | {row['points']} | {cells} |")
+    compared = {row["model"] for row in recorded_errors.all_errors()}
+    others = ", ".join(f"`{name}`" for name in models.list_models() if name not in compared)
+    return "\n".join([*rows, "", f"Not compared with a real drive, so that the error is unknown: {others}."])
+
+
+def renew_recorded_errors(results: str) -> None:
+    """Write `recorded_errors.FILE` from the tables ``errors`` of the studies.
+
+    Args:
+        results: The results folder, relative to the project's folder.
+    """
+    rows: list[dict[str, str]] = []
+    for path in sorted((ROOT / results).glob("tables/*/errors.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            rows += [{"study": path.parent.name, **row} for row in csv.DictReader(file)]
+    with (ROOT / "data/twins" / recorded_errors.FILE).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+BLOCKS: Mapping[str, Callable[[Studies], str]] = {
+    f.__name__: f for f in (claims, leaderboard, errors, counts, models_by_error)
+}
 PAGES = ("README.md", "docs/twins.md", "docs/studies.md")
 
 
@@ -114,6 +153,7 @@ def main(results: str) -> None:
                 [*others, "The documentation has the numbers of a default run. Run it first: snakemake --cores 1"]
             )
         )
+    renew_recorded_errors(results)
     studies = scorecard.load_scorecard(ROOT, results)["studies"]
     for name in PAGES:
         path = ROOT / name

@@ -7,15 +7,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import patience
 from support import ROOT
 
 from iopatterns import twin
-from iopatterns.twin import cli
-from iopatterns.twin.fitting import published_points, simulate_point
+from iopatterns.twin import cli, fitting
 
 TWIN = [sys.executable, "-m", "iopatterns.twin"]
 JOB = ["fio", "--name=job", "--filename={drive}", "--size=256m", "--bs=4k", "--randrepeat=0", "--randseed=7"]
@@ -82,7 +80,6 @@ def iops(state: Path, model: str, rw: str, *options: str) -> float:
 def mean_fit_errors(model: str) -> tuple[float, float]:
     """Return the mean absolute relative errors of a model at its fitted and at its held-out published values."""
     drive = twin.load_model(model)
-    errors: dict[bool, list[float]] = {False: [], True: []}
-    for point in published_points(ROOT, drive.fit):
-        errors[point.predicted].append(abs(simulate_point(drive, point) / point.value - 1))
-    return fmean(errors[False]), fmean(errors[True])
+    errors = fitting.complete_errors(drive, fitting.recorded_points(ROOT, drive))
+    fitted = errors["part"] == "fit"
+    return float(errors[fitted]["error_iops"].abs().mean()), float(errors[~fitted]["error_iops"].abs().mean())

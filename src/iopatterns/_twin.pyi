@@ -25,6 +25,7 @@ class Ratio(_Declared):
     kind: Literal["ratio"]
     minimum: float
     maximum: float
+    default: NotRequired[float]
 
 class Toggle(_Declared):
     kind: Literal["toggle"]

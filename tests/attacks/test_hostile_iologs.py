@@ -9,7 +9,7 @@ from iopatterns.analysis.published import load_source_drives, load_values
 from iopatterns.configuration import iologs
 from iopatterns.configuration.sources import VALUE_COLUMNS, PublishedError
 from iopatterns.twin.error import TwinError
-from iopatterns.twin.fitting import read_points
+from iopatterns.twin.points import read_points
 
 HEAD = "fio version 2 iolog\n"
 
@@ -41,7 +41,7 @@ def test_pipes_devices_and_huge_files_are_refused_as_tables(odd: Path, name: str
             reader(odd)
     (odd / "points.csv").symlink_to(odd / name)
     with pytest.raises(TwinError, match="not readable"):
-        read_points(odd / "points.csv")
+        read_points([odd / "points.csv"])
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,14 @@ OUTPUTS = {
         "iopatterns unpack --log {output} {home}/archive.tar.xz raw", "log", ("archive.tar.xz",)
     ),
     "twin fit --output": Output(
-        "twin fit {home}/model.yaml --points {home}/points.csv --move link.rate --output {output}",
+        "twin fit {home}/model.yaml {home}/points.csv --move link.rate --output {output}",
         "out.yaml",
         ("model.yaml", "points.csv"),
+    ),
+    "twin validate --output": Output(
+        "twin validate {home}/model.yaml {home}/points.csv --output {output}",
+        "out.svg",
+        ("points.csv",),
     ),
     "twin linux --trace": Output(f"{LINUX} --trace {{output}} c400 -- true", "t.csv", ("kernel.csv",)),
     "twin linux --counters": Output(f"{LINUX} --counters {{output}} c400 -- true", "t.csv", ("kernel.csv",)),
@@ -112,11 +117,12 @@ INPUTS = {
     "iopatterns unpack ARCHIVE_FILE": "read",
     "iopatterns verify --follow": "read",
     "iopatterns verify --results": "read",
-    "twin fit --points": "read",
+    "twin fit PATHS": "read",
     "twin linux --folder": "an existing folder in which the user's own program writes",
     "twin linux --kernel": "read",
     "twin replay TRACE": "read",
     "twin trace TRACE": "read",
+    "twin validate PATHS": "read",
 }
 _PATH_WORD = re.compile(r"\b(FILE|FOLDER|DIR|PATH|IMAGE|ARCHIVE)\b")
 
@@ -337,7 +343,7 @@ def test_only_the_named_file_is_overwritten_on_request(name: str, home: Home, ru
     path = home.folder / output.name
     path.hardlink_to(home.thesis)
     before = home.snapshot()
-    words = f"{output.words} --most-error 1000" if "fit" in name else output.words
+    words = f"{output.words} --most-error 1000 --most-point-error 1000" if "fit" in name else output.words
     status, printed = run(words, path, "--overwrite")
     assert status == 0, printed
     after = home.snapshot()

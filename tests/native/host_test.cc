@@ -46,18 +46,20 @@ LinkParameters fast_link() {
 // A host with a device that takes `device_time` for each command.
 struct Host final : CompletionSink {
   explicit Host(Scheduler scheduler, const LinkParameters& link_parameters = fast_link(),
-                std::int64_t nr_requests = 128, Nanoseconds device_time = 100 * kMicrosecond)
+                std::int64_t nr_requests = 128, Nanoseconds device_time = 100 * kMicrosecond,
+                std::int64_t submitter_burst = 0, std::uint64_t seed = 0)
       : link(link_parameters, events),
-        layer(parameters_of(scheduler, nr_requests), events, link, counters, *this),
+        layer(parameters_of(scheduler, nr_requests, submitter_burst), events, link, counters, *this, seed),
         device(link, events, device_time) {
     link.connect(layer, device);
   }
 
-  static HostParameters parameters_of(Scheduler scheduler, std::int64_t nr_requests) {
+  static HostParameters parameters_of(Scheduler scheduler, std::int64_t nr_requests, std::int64_t submitter_burst) {
     HostParameters parameters;
     parameters.scheduler = scheduler;
     parameters.nr_requests = nr_requests;
     parameters.max_request = 65536;
+    parameters.submitter_burst = submitter_burst;
     return parameters;
   }
 
@@ -201,6 +203,46 @@ TEST_CASE("requests beyond nr_requests are not sorted among the queued ones") {
   for (const std::uint64_t block : {0, 90, 80, 10}) host.submit(Operation::kRead, block);
   host.run();
   CHECK(host.order() == Blocks{0, 80, 90, 10});
+}
+
+TEST_CASE("submitters beyond nr_requests go on in order of arrival, or job by job in bursts") {
+  const auto served = [](std::int64_t burst, std::uint64_t seed) {
+    Host host(Scheduler::kNone, fast_link(), 1, kMicrosecond, burst, seed);
+    for (std::uint32_t i = 0; i < 400; ++i) host.submit(Operation::kRead, i, 1, i % 4);
+    host.run();
+    std::sort(host.done.begin(), host.done.end());
+    REQUIRE(host.done.size() == 400);
+    REQUIRE(std::adjacent_find(host.done.begin(), host.done.end()) == host.done.end());
+    return host.device.served;
+  };
+  const auto changes_of_job = [](const std::vector<Request>& requests) {
+    int changes = 0;
+    for (std::size_t i = 1; i < requests.size(); ++i) changes += requests[i].job != requests[i - 1].job;
+    return changes;
+  };
+  const auto blocks = [](const std::vector<Request>& requests, std::uint32_t job) {
+    Blocks found;
+    for (const Request& each : requests) {
+      if (each.job == job) found.push_back(each.offset_bytes);
+    }
+    return found;
+  };
+  CHECK(changes_of_job(served(0, 1)) == 399);
+  CHECK(changes_of_job(served(20, 1)) < 40);
+  CHECK(changes_of_job(served(2, 1)) > 100);
+  const std::vector<Request> bursts = served(20, 1);
+  for (std::uint32_t job = 0; job < 4; ++job) {  // the requests of a job stay in order
+    const Blocks of_job = blocks(bursts, job);
+    CHECK(std::is_sorted(of_job.begin(), of_job.end()));
+  }
+  CHECK(blocks(bursts, 2).size() == 100);
+  const auto jobs = [](const std::vector<Request>& requests) {
+    std::vector<std::uint32_t> found;
+    for (const Request& each : requests) found.push_back(each.job);
+    return found;
+  };
+  CHECK(jobs(bursts) == jobs(served(20, 1)));
+  CHECK(jobs(bursts) != jobs(served(20, 2)));
 }
 
 TEST_CASE("a link transfers at its rate, in one direction at a time if it is half duplex") {

@@ -67,6 +67,34 @@ def test_without_the_cache_each_write_takes_a_revolution(model: str) -> None:
     assert duration_s == pytest.approx(len(writes) * revolution_s(model), rel=0.02)
 
 
+def random_reads_per_s(depth: int, *settings: str) -> float:
+    offsets = np.random.default_rng(1).integers(0, 10**12 // 4096, 600) * 4096
+    return bytes_per_s("hard-disk", READ, offsets, 4096, depth, *settings) / 4096
+
+
+def test_a_disk_that_compares_few_commands_gains_less_from_a_queue() -> None:
+    rates = [random_reads_per_s(32, f"disk.reorder_share={share}") for share in (0.05, 0.25, 1)]
+    assert rates[0] * 1.1 < rates[1] < rates[2] / 1.1
+    # of three commands that wait while a fourth is served, a quarter is one
+    few = random_reads_per_s(4, "disk.reorder_share=0.25")
+    assert few == random_reads_per_s(4, "disk.reorders=off") < random_reads_per_s(4) / 1.1
+
+
+def test_a_share_of_0_stands_for_all_commands() -> None:
+    assert random_reads_per_s(16, "disk.reorder_share=0") == random_reads_per_s(16, "disk.reorder_share=1")
+
+
+def test_cached_writes_that_wait_too_long_are_written_in_order_of_arrival() -> None:
+    offsets = np.random.default_rng(1).integers(0, 10**12 // 4096, 1500) * 4096
+
+    def writes_per_s(*settings: str) -> float:
+        return bytes_per_s("hard-disk", WRITE, offsets, 4096, 1, "disk.write_cache=1 MiB", *settings) / 4096
+
+    long, short = (writes_per_s(f"disk.longest_wait={time}") for time in ("50 s", "10 ms"))
+    assert long > 2 * short
+    assert writes_per_s() == writes_per_s("disk.longest_wait=500 ms")
+
+
 def test_without_the_cache_queued_contiguous_writes_are_one_stream() -> None:
     assert bytes_per_s("hard-disk", WRITE, stream(65536), 65536, 32, CACHE_OFF) > 0.9 * 200e6
 

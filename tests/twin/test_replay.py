@@ -1,8 +1,5 @@
-"""Replays of traces on simulated drives, and fits of models to measured points."""
+"""Replays of traces on simulated drives."""
 
-import json
-import math
-import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,18 +8,13 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import ROOT
 from twins import command
 
-from iopatterns import twin
-from iopatterns.twin.fitting import published_points, read_points, recorded_run, simulate_point
-from iopatterns.twin.models import Model
+from iopatterns import _twin, twin
 
 # without the read cache, so that every read reads the flash
 MODEL = twin.load_model("px05smb040").overridden(["read_cache.enabled=off"])
 SMALL = MODEL.overridden(["capacity.size=1GiB", "flash.pages_per_block=16", "flash.dies_per_channel=1"])
-# The models that are fitted to published values in the repository
-FITTED = [name for name in twin.list_models() if (ROOT / twin.load_model(name).fit.get("points", "none")).exists()]
 
 
 def trace(count: int, operation: int = 0, seed: int = 1, span_bytes: int = 2**28, gap_ns: int = 0) -> pd.DataFrame:
@@ -51,6 +43,34 @@ def test_the_rate_grows_with_the_depth_up_to_that_of_the_link() -> None:
         rates.append(4000 * 4096 / done.duration_ns * 1e9)
     assert max(rates) <= MODEL.number("link.rate")
     assert all(after > 0.99 * before for before, after in pairwise(rates))
+
+
+def test_a_random_order_of_commands_spreads_latencies_and_keeps_the_rate() -> None:
+    # the controller is the slowest part
+    base = MODEL.overridden(["controller.read_interval=50 us", "host.lock_time=0"])
+    done = {
+        share: twin.replay_trace(base.overridden([f"controller.reordering={share}"]), trace(20_000), depth=32)
+        for share in (0, 0.5, 1)
+    }
+    assert done[1].duration_ns == pytest.approx(done[0].duration_ns, rel=0.01)
+    spreads = [each.summary()["latency_p99_us"] / each.summary()["latency_p50_us"] for each in done.values()]
+    assert 1.1 * spreads[0] < spreads[1] < spreads[2]
+    # a command that waits for one of 32 random choices waits longer than 4.6 times the mean once in a hundred times
+    assert 4 < done[1].summary()["latency_p99_us"] / done[1].summary()["latency_mean_us"] < 5
+
+
+def test_a_random_order_follows_from_the_seed() -> None:
+    model = MODEL.overridden(["controller.read_interval=50 us", "host.lock_time=0", "controller.reordering=1"])
+    requests = trace(500)
+    columns = [requests[name].to_numpy() for name in ("operation", "offset_bytes", "size_bytes")]
+
+    def latencies(seed: int) -> list[int]:
+        replay = _twin.Replay(model.text, 1, 32, seed)
+        done = [replay.feed(np.empty(0, np.int64), *columns), replay.finish()]
+        return [int(latency) for _, _, each in done for latency in each]
+
+    assert latencies(1) == latencies(1)
+    assert latencies(1) != latencies(2)
 
 
 def test_the_search_for_a_segment_costs_time_only_if_it_outlasts_the_transfer() -> None:
@@ -153,173 +173,9 @@ def test_twin_replay_writes_latencies_and_counters(tmp_path: Path) -> None:
     assert {"read_commands", "valid_ratio", "erase_count"} <= set(series["series"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FITTED)
-def test_repeating_the_fit_of_a_shipped_model_gives_its_values(name: str) -> None:
-    model = twin.load_model(name)
-    found = twin.fit_model(model, published_points(ROOT, model.fit), model.fit["moved"], recorded_run(model.fit))
-    assert found.moved == {key: model.values[key] for key in model.fit["moved"]}
-
-
-def test_a_point_can_count_one_direction_of_a_mix(tmp_path: Path) -> None:
-    points = tmp_path / "points.csv"
-    header = "id,rw,bs,value,unit,rwmixread,quantity"
-    rows = [
-        "both,randrw,4k,1000,IOPS,75,iops",
-        "r,randrw,4k,750,IOPS,75,read iops",
-        "w,randrw,4k,250,IOPS,75,write iops",
-    ]
-    points.write_text("\n".join([header, *rows, "other,randrw,4k,1000,IOPS,75,share"]))
-    found = read_points(points)
-    assert [point.direction for point in found] == ["", "read", "write", ""]
-    both, reads, writes = (simulate_point(MODEL, point) for point in found[:3])
-    assert reads == pytest.approx(0.75 * both)
-    assert writes == pytest.approx(0.25 * both)
-    for mix, quantity in ((101, "iops"), (100, "write iops")):
-        points.write_text(f"{header}\na,randrw,4k,1000,IOPS,{mix},{quantity}\n")
-        with pytest.raises(twin.TwinError, match=f"rwmixread.*{mix}"):
-            read_points(points)
-
-
 def test_with_blocking_submission_a_thread_has_one_request_in_flight() -> None:
     model = MODEL.overridden(["host.blocking_submit=on"])
     one, many = (twin.replay_trace(model, trace(500), depth=depth) for depth in (1, 32))
     assert many.duration_ns == one.duration_ns
     assert many.counters["queue_depth_max"] == 1
     assert twin.replay_trace(MODEL, trace(500), depth=32).duration_ns < one.duration_ns / 2
-
-
-def fit_to(points: Path, output: Path, *words: str, model: str = "px05smb040") -> Model:
-    """Run `twin fit`, which must succeed; return the fitted model."""
-    done = command("fit", model, "--points", str(points), *words, "--output", str(output))
-    assert done.returncode == 0, done.stderr
-    return twin.load_model(output)
-
-
-def test_a_fit_finds_the_parameters_that_made_the_points(tmp_path: Path) -> None:
-    truth = MODEL.overridden(["flash.read_time=90 us", "link.rate=700 MB/s"])
-    lines = ["id,rw,bs,value,unit"]
-    for name, rw, bs_bytes in (("a", "read", 4096), ("b", "read", 28672), ("c", "randread", 4096)):
-        value = simulate_point(truth, twin.MeasuredPoint(name, rw, bs_bytes, 1, "MB/s"))
-        lines.append(f"{name},{rw},{bs_bytes},{value},MB/s")
-    (tmp_path / "points.csv").write_text("\n".join(lines) + "\n")
-    moved = ("--move", "flash.read_time", "--move", "link.rate")
-    model = fit_to(tmp_path / "points.csv", tmp_path / "fitted.yaml", *moved)
-    assert model.number("flash.read_time") == pytest.approx(90_000, rel=0.05)
-    assert model.number("link.rate") == pytest.approx(700e6, rel=0.02)
-    assert model.sources["flash.read_time"][0] == "fitted"
-    assert not math.isnan(float(model.fit["fitted"]["a"].split()[1]))
-
-
-def test_a_fit_excludes_the_ramp_time_and_applies_settings_during_the_fit_only(tmp_path: Path) -> None:
-    # a large buffer accepts writes faster at first than the flash can program them
-    cut = ("capacity.size=4 GiB", "write_buffer.size=256 MiB")
-    program_time_ns = 2 * int(MODEL.number("flash.program_time"))
-    slow = MODEL.replaced({"flash.program_time": program_time_ns}).overridden(cut)
-    points = tmp_path / "points.csv"
-    points.write_text("id,rw,bs,value,unit\na,write,128k,376,MB/s\n")
-    (point,) = read_points(points)
-    sustained = simulate_point(slow, point, run=twin.PointRun(ramp_time_s=2, runtime_s=1))
-    assert sustained < 0.6 * simulate_point(slow, point, run=twin.PointRun(runtime_s=0.5))
-    points.write_text(f"id,rw,bs,value,unit\na,write,128k,{sustained},MB/s\n")
-    begin = tmp_path / "begin.yaml"
-    begin.write_text(
-        re.sub(r"( program_time: {value: )[^,]+", rf"\g<1>{17 * program_time_ns // 20} ns", MODEL.path.read_text())
-    )
-    words = ["--move", "flash.program_time", "--ramp-time", "2", "--runtime", "1"]
-    words += [word for each in cut for word in ("--set", each)]
-    model = fit_to(points, tmp_path / "fitted.yaml", *words, model=str(begin))
-    assert model.number("flash.program_time") == pytest.approx(program_time_ns, rel=0.02)
-    assert model.number("capacity.size") == MODEL.number("capacity.size")
-    # the file records the conditions, so that the fit can be repeated
-    assert recorded_run(model.fit) == twin.PointRun(2, 1, {"capacity.size": "4 GiB", "write_buffer.size": "256 MiB"})
-    unknown = command("fit", "px05smb040", "--points", str(points), *words, "--set", "flash.reed_time=1 us")
-    assert unknown.returncode == 2
-    assert "--set flash.reed_time" in unknown.stderr
-
-
-@pytest.mark.parametrize(
-    ("unit", "move", "message"),
-    [
-        ("MB/s", ["link.rate", "flash.read_time"], "1 points are too few to fit 2 parameters"),
-        ("MB/s", ["link.rat"], "Did you mean 'link.rate'"),
-        ("parsecs", ["link.rate"], "unit is 'parsecs'"),
-    ],
-)
-def test_an_impossible_fit_is_refused(unit: str, move: list[str], message: str, tmp_path: Path) -> None:
-    points = tmp_path / "points.csv"
-    points.write_text(f"id,rw,bs,value,unit\na,read,4k,100,{unit}\n")
-    done = command("fit", "px05smb040", "--points", str(points), *(word for each in move for word in ("--move", each)))
-    assert (done.returncode, message in done.stderr) == (2, True)
-
-
-def measured(tmp_path: Path, job_file: str, *options: str) -> Path:
-    """Run a job file on a simulated drive; return fio's JSON file."""
-    (tmp_path / "job.fio").write_text(job_file)
-    output = tmp_path / "measured.json"
-    words = ["run", "px05smb040", "--", "fio", "--filename={drive}", "--direct=1", "--output-format=json", *options]
-    said = command(*words, f"--output={output}", str(tmp_path / "job.fio"))
-    assert said.returncode == 0, said.stderr
-    return output
-
-
-GROUPED = "[a]\nrw=randread\nbs=4k\nsize=1g\nruntime=200ms\ntime_based\nnumjobs=8\n"
-
-
-def test_a_point_of_fio_is_the_total_of_all_jobs_of_a_section_grouped_or_not(tmp_path: Path) -> None:
-    rates = []
-    for grouping in ("", "group_reporting\n"):
-        path = measured(tmp_path, GROUPED + grouping)
-        document = json.loads(path.read_text())
-        assert len(document["jobs"]) == (1 if grouping else 8)
-        for options in (document["global options"], document["jobs"][0]["job options"]):
-            options.pop("group_reporting", None)  # as fio before 3.39 writes it
-        path.write_text(json.dumps(document))
-        [point] = read_points(path)
-        assert (point.numjobs, point.iodepth, point.rw) == (8, 1, "randread")
-        rates.append(point.value)
-    assert rates[0] == pytest.approx(rates[1], rel=0.02)
-
-
-def test_a_file_without_output_of_fio_is_named_once(tmp_path: Path) -> None:
-    path = tmp_path / "notes.md"
-    path.write_text("# Notes\n")
-    with pytest.raises(twin.TwinError, match="no JSON output of fio found") as raised:
-        read_points(path)
-    assert str(raised.value).count(str(path)) == 1
-
-
-def test_sections_that_ran_at_the_same_time_are_refused(tmp_path: Path) -> None:
-    second = GROUPED.replace("[a]", "[b]")
-    with pytest.raises(twin.TwinError, match="the jobs a and b ran at the same time"):
-        read_points(measured(tmp_path, GROUPED + second))
-    with pytest.raises(twin.TwinError, match=r"job a: .* 1[56]\.[0-9] requests were outstanding .* options allow 8"):
-        read_points(measured(tmp_path, GROUPED + "group_reporting\n" + second + "group_reporting\n"))
-    apart = read_points(measured(tmp_path, GROUPED + "group_reporting\n" + second + "stonewall\ngroup_reporting\n"))
-    assert [(point.id, point.numjobs) for point in apart] == [("measured.json:a:read", 8), ("measured.json:b:read", 8)]
-
-
-def test_a_fit_with_a_large_error_fails_and_writes_nothing(tmp_path: Path) -> None:
-    points, fitted = tmp_path / "points.csv", tmp_path / "fitted.yaml"
-    points.write_text("id,rw,bs,value,unit\nslow,randread,4k,100,IOPS\nfast,randread,8k,20000,IOPS\n")
-    words = ["fit", "px05smb040", "--points", str(points), "--move", "flash.read_time", "--output", str(fitted)]
-    said = command(*words)
-    assert said.returncode == 1
-    assert "no fit" in said.stderr
-    assert "more than 20 % (largest: slow, +" in said.stderr
-    assert "Held-out" not in said.stdout
-    assert "slow " in said.stdout  # in the report
-    assert not fitted.exists()
-    assert command(*words, "--most-error", "10000").returncode == 0
-    assert fitted.exists()
-
-
-def test_the_report_and_the_model_name_a_parameter_at_a_bound(tmp_path: Path) -> None:
-    points, fitted = tmp_path / "points.csv", tmp_path / "fitted.yaml"
-    slow = 4096 / MODEL.number("link.rate") * 20  # more than ten times the time of the link
-    points.write_text(f"id,rw,bs,value,unit\na,read,1m,{1 / slow / 256},IOPS\n")
-    words = ["--points", str(points), "--move", "link.rate", "--output", str(fitted), "--most-error", "500"]
-    said = command("fit", "px05smb040", *words)
-    assert said.returncode == 0, said.stderr
-    assert "At a bound of the search: a tenth of its initial value" in said.stdout
-    assert twin.load_model(fitted).fit["at_bounds"] == {"link.rate": "a tenth of its initial value"}

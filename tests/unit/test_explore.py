@@ -15,7 +15,7 @@ from iopatterns.analysis import quantities
 from iopatterns.lab import browse, controls, explore
 from iopatterns.lab.browse import BrowseError
 from iopatterns.lab.explore import ExploreError, Workload, simulate_workload
-from iopatterns.twin import fitting, models
+from iopatterns.twin import models, simulation
 from iopatterns.twin.error import TwinError
 
 pytestmark = pytest.mark.slow  # each test draws figures
@@ -28,9 +28,9 @@ DRIVE = models.load_model("px05smb040")
 
 @pytest.mark.parametrize(("rw", "depth", "jobs"), [("randread", 1, 1), ("read", 1, 1), ("randread", 8, 4)])
 def test_the_rate_agrees_with_the_one_used_for_fitting(rw: str, depth: int, jobs: int) -> None:
-    point = fitting.MeasuredPoint("a", rw, 4096, 10_000, "IOPS", numjobs=jobs, iodepth=depth)
+    fitted = simulation.Workload(rw, 4096, depth, jobs, region_bytes=2**30)
     found = simulate_workload(DRIVE, Workload(rw, iodepth=depth, numjobs=jobs))
-    assert found.iops == pytest.approx(fitting.simulate_point(DRIVE, point), rel=0.05)
+    assert found.iops == pytest.approx(simulation.simulate(DRIVE, fitted, 20_000)["read_iops"], rel=0.05)
 
 
 def test_equal_workloads_give_equal_results_and_figures() -> None:

@@ -1,17 +1,14 @@
 """Tests that no point of a fit and no panel of a figure is silently left out."""
 
 import csv
-import json
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
-from support import ROOT
 
 from iopatterns.analysis import plots
 from iopatterns.analysis.plots import Panel, curves_figure
-from iopatterns.twin import fitting
+from iopatterns.twin import points
 from iopatterns.twin.error import TwinError
 
 COLUMNS = ["id", "quantity", "rw", "bs", "conditions", "value", "unit"]
@@ -29,30 +26,18 @@ def table(path: Path, conditions: str) -> Path:
 def test_a_point_with_a_condition_that_cannot_be_simulated_is_refused(tmp_path: Path, conditions: str) -> None:
     path = table(tmp_path / "points.csv", conditions)
     with pytest.raises(TwinError, match=r"points\.csv, line 2: the condition '.*' cannot be simulated .* Leave this"):
-        fitting.read_points(path)
+        points.read_points([path])
 
 
 def test_conditions_that_can_be_simulated_are_read(tmp_path: Path) -> None:
-    [point] = fitting.read_points(table(tmp_path / "points.csv", "numjobs=16; iodepth=4"))
-    assert (point.numjobs, point.iodepth) == (16, 4)
+    found = points.read_points([table(tmp_path / "points.csv", "numjobs=16; iodepth=4")]).table
+    assert found[["numjobs", "iodepth"]].to_numpy().tolist() == [[16, 4]]
 
 
 def test_a_published_point_with_another_condition_is_refused(tmp_path: Path) -> None:
     table(tmp_path / "values.csv", "scheduler=cfq")
     with pytest.raises(TwinError, match=r"values\.csv: one: the condition 'scheduler=cfq' cannot be simulated"):
-        fitting.published_points(tmp_path, {"points": "values.csv", "fitted": {"one": ""}})
-
-
-@pytest.mark.parametrize(("option", "value"), [("thinktime", "1000"), ("bssplit", "4k/50:8k/50"), ("fsync", "1")])
-def test_a_fio_job_that_cannot_be_simulated_is_refused(tmp_path: Path, option: str, value: str) -> None:
-    source = ROOT / "tests/unit/fio_parser_json/data/fio-3.33-randread.json"
-    text = source.read_text()
-    document: dict[str, Any] = json.loads(text[text.index("{") :])
-    document["jobs"][0].setdefault("job options", {})[option] = value
-    path = tmp_path / "run.json"
-    path.write_text(json.dumps(document))
-    with pytest.raises(TwinError, match=rf"run\.json, job .*: its option {option}=.* cannot be simulated"):
-        fitting.read_points(path)
+        points.named_points([tmp_path / "values.csv"], ["one"])
 
 
 def test_all_panels_have_different_letters() -> None:

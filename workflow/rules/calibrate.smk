@@ -1,5 +1,6 @@
 # `snakemake --cores 1 calibrate` repeats the fit of each fitted model in data/twins. The result must equal the committed
-# model. If the fitted points or the simulator have changed, copy the result to data/twins.
+# model. Where measurements are too long to be simulated completely, it may differ in parameters that balance each other.
+# If the fitted points or the simulator have changed, copy the result to data/twins.
 rule calibrate:
     input:
         models=expand(

@@ -149,6 +149,8 @@ class StudyConfig(TypedDict):
         source: Authors, number or venue, and year of the publication that the study reproduces.
         drives: The names of the drives that run the experiments without a key ``drives``.
         repetitions: Number of repetitions of each cell, instead of the number in config.yaml.
+        runtime: The time for which fio measures in each repetition, such as ``20 ms``, instead of the time in
+            config.yaml. Experiments may need longer.
         file_size: Size of the part of a simulated drive that is read and written, such as ``40 GiB``, instead of the
             size in config.yaml.
         tables: The other tables that the notebook writes, which belong to no single experiment. They are given by file
@@ -172,6 +174,7 @@ class StudyConfig(TypedDict):
     source: NotRequired[str]
     drives: NotRequired[list[str]]
     repetitions: NotRequired[int]
+    runtime: NotRequired[str]
     file_size: NotRequired[str]
     tables: NotRequired[list[str]]
     figures: NotRequired[list[str]]
@@ -352,8 +355,11 @@ def _complete_experiment(
         ConfigError: A time or size is invalid.
     """
     if "runtime" in overrides:  # the runtime of the command line applies to every experiment
+        study.pop("runtime", None)
         body.pop("runtime", None)
         body.pop("longer", None)
+    if "runtime" in study:
+        _milliseconds(study, "runtime", at_least=1, file=file)
     if "runtime" in body:
         _milliseconds(body, "runtime", at_least=1, file=file, place=place)
     for index, cells in enumerate(body.get("longer", ())):
@@ -562,6 +568,8 @@ def with_scale_of(conf: Config, study: str, experiment: str, drive: str) -> Conf
         body.pop("longer", None)
         runtime_ms = _milliseconds(scale, "runtime", at_least=1) if "runtime" in scale else 0
     scaled: StudyConfig = {**content, "experiments": {**content["experiments"], experiment: body}}
+    if "runtime" in scale or scale.get("one_pass"):
+        scaled.pop("runtime", None)
     return replace(
         conf,
         studies={**conf.studies, study: scaled},
@@ -573,16 +581,19 @@ def with_scale_of(conf: Config, study: str, experiment: str, drive: str) -> Conf
 def experiment_runtime_ms(conf: Config, study: str, experiment: str) -> int:
     """Return how long fio measures in each repetition of an experiment, in ms.
 
-    The result is the runtime in config.yaml, or the runtime of the experiment if that is longer. It is 0 if fio ends
-    when it has transferred the file once (see `with_scale_of`).
+    The result is the runtime of the study, or that in config.yaml if the study has none. If the runtime of the
+    experiment is longer, it is the result. It is 0 if fio ends when it has transferred the file once (see
+    `with_scale_of`).
 
     Args:
         conf: The configuration.
         study: The name of a configured study.
         experiment: The name of an experiment of the study.
     """
-    own = conf.studies[study]["experiments"][experiment].get("runtime")
-    return conf.runtime_ms if own is None else max(conf.runtime_ms, units.parse_duration_us(own) // 1000)
+    content = conf.studies[study]
+    runtimes = (content.get("runtime"), content["experiments"][experiment].get("runtime"))
+    general, own = (None if text is None else units.parse_duration_us(text) // 1000 for text in runtimes)
+    return max(conf.runtime_ms if general is None else general, own or 0)
 
 
 def with_file_size_of(conf: Config, study: str, experiment: str, drive: str) -> Config:

@@ -10,7 +10,7 @@ import click
 import iopatterns
 from iopatterns.base import command_line
 
-_COMMANDS = ("describe", "fit", "linux", "list", "power-cycle", "replay", "reset", "run", "trace")
+_COMMANDS = ("describe", "fit", "linux", "list", "power-cycle", "replay", "reset", "run", "trace", "validate")
 
 
 @click.group(

@@ -1,54 +1,45 @@
 """Fit the parameters of a simulated drive to measured points.
 
-A point is a workload and the rate or latency that was measured for it. A fit changes parameters of the model, which
-describes the drive, until the simulated workloads give the measured values as nearly as possible. Points that are held
-out do not take part in the fit; they show how well the fitted model predicts.
+A point is a workload and the figures that fio measured for it. A fit changes parameters of the model, which describes
+the drive, until the simulated workloads give the measured figures as nearly as possible. Points that are held out do
+not take part in the fit; they show how well the fitted model predicts.
 """
 
-import csv
-import io
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import scipy.optimize
-from fio_parser_json.documents import FioParseError, read_documents
+import pandas as pd
 
-from iopatterns import _twin
-from iopatterns.base import engines, files, units
 from iopatterns.base.ownership import OutputFile
 from iopatterns.base.yaml_schema import did_you_mean
-from iopatterns.twin import models, streams
+from iopatterns.twin import models, points, ranges, search, simulation, validation
 from iopatterns.twin.error import TwinError
 
-_WORKLOADS = ("read", "randread", "write", "randwrite", "randrw")
-_UNITS = ("MB/s", "MiB/s", "IOPS", "us")
-# Quantities that count one direction of a mixed workload
-_DIRECTIONS = {"read iops": "read", "write iops": "write"}
-_MAX_TABLE_BYTES = 16 * 2**20
-_MAX_FIO_BYTES = 256 * 2**20
-_COLUMNS = ("id", "rw", "bs", "value", "unit")
-# The factors of a point beside rw and bs; simulate_point() fixes everything else about the workload
-_FACTORS = ("numjobs", "iodepth", "rwmixread")
-# Options of fio whose effect on the requests simulate_point() does not simulate
-_NOT_SIMULATED = (
-    *("bsrange", "blocksize_range", "bssplit", "bs_unaligned", "percentage_random", "random_distribution", "zonemode"),
-    *("thinktime", "rate", "rate_iops", "rate_process", "fsync", "fdatasync", "sync", "read_iolog"),
-)
-_REGION_BYTES = 2**30  # accessed part of the drive; as large as the file of most measurements of the report
-_RUNTIME_S = 2.0  # simulated time of each point; as long as a repetition of the report
-_FEW_OFFSETS = 0.5  # random offsets, as a share of the blocks, that may be drawn independently of each other
-_SIGNIFICANT_DIGITS = 4  # of a fitted parameter; further digits of the solver are noise
-# Largest mean absolute relative error of a fit; the shipped models have less than 0.03
-MAX_MEAN_ERROR = 0.2
+# Largest mean of the absolute errors of rate and mean latency at the fitted points, and largest error of one point
+MAX_MEAN_ERROR, MAX_POINT_ERROR = 0.2, 0.3
+HELD_OUT_SHARE = 0.25
+_LIMITED = ("iops", "lat_mean")  # figures that the limits concern
+_RECORDED_RUNTIME_S, _RECORDED_REGION_BYTES = 2.0, 2**30  # of published values whose record does not state them
+_MOST_REPEATED = 2_000_000  # requests of a point; with more, a repeated fit simulates the points as a search does
+
+# The search simulates as few requests of a point as agree with a longer run, within these limits, and evaluates models
+# until it has simulated _SEARCHED_REQUESTS. A start of a simulation costs as much time as _STARTING requests.
+_FEWEST_SEARCHED, _MOST_SEARCHED = 600, 20_000
+_SEARCHED_REQUESTS, _STARTING = 12_000_000, 1000
+_EVALUATIONS = 120  # at most, for each moved parameter
+_STARTS = 2
+# A parameter takes part in a search without --move if its values change the figures by this much (root mean square of
+# the logarithms), and if it is among the _MOST_MOVED with the largest effect
+_LEAST_EFFECT, _MOST_MOVED = 0.03, 10
+_SCREENED = (0.15, 0.85)  # positions in the range at which the effect of a parameter is measured
+# A direction of the fitted parameters is flat if a change by half, or to twice the value, changes the residuals by less
+_FLAT = 0.01
 _NEAR_BOUND = 0.005  # relative distance below which a parameter counts as being at a bound
-# Rate times latency (Little's law) may exceed the outstanding requests that a job's options allow by this factor,
-# because fio counts in whole milliseconds
-_OUTSTANDING_TOLERANCE = 1.1
+_PART_OF_COMBINATION = 0.4  # share of a parameter in a flat direction above which the direction is named after it
 
 
 class NoFitError(TwinError):
@@ -67,727 +58,556 @@ class NoFitError(TwinError):
 
 
 @dataclass(frozen=True)
-class MeasuredPoint:
-    """Workload, and the rate or latency that was measured for it.
-
-    Attributes:
-        id: Name of the point.
-        rw: Kind of workload as in fio: read, randread, write, randwrite or randrw.
-        bs_bytes: Size of each request; a multiple of 512.
-        value: The measured rate, or mean time per request; above 0.
-        unit: Unit of the value: MB/s, MiB/s or IOPS for a rate, us for a time.
-        numjobs: Number of concurrent jobs.
-        iodepth: Number of requests that each job keeps outstanding.
-        rwmixread: Percentage of reads in a mixed workload (randrw), from 0 to 100. It has no effect on other workloads.
-        direction: ``read`` or ``write`` if the value counts only the reads or only the writes of a mixed workload;
-            otherwise empty.
-        predicted: Whether the point is held out: the fit ignores it, and its error is reported separately.
-        runtime_s: Simulated time of the measurement; None for the time of the other points (`PointRun.runtime_s`).
-    """
-
-    id: str
-    rw: str
-    bs_bytes: int
-    value: float
-    unit: str
-    numjobs: int = 1
-    iodepth: int = 1
-    rwmixread: int = 50
-    direction: str = ""
-    predicted: bool = False
-    runtime_s: float | None = None
-
-    @property
-    def read_share(self) -> float:
-        """Share of the workload's requests that are reads, from 0 to 1."""
-        return self.rwmixread / 100 if self.rw == "randrw" else float(self.rw.endswith("read"))
-
-    @property
-    def counted_share(self) -> float:
-        """Share of the workload's requests that the measured value counts, from 0 to 1.
-
-        The share is 1 unless the value counts only the reads or only the writes of a mixed workload.
-        """
-        return {"read": self.read_share, "write": 1 - self.read_share}.get(self.direction, 1.0)
-
-
-@dataclass(frozen=True)
-class PointRun:
-    """Conditions under which a fit simulates the workloads of the points.
-
-    A point is a workload and the rate or latency that was measured for it.
-
-    Attributes:
-        ramp_time_s: Simulated time that passes before the measurement begins, as with fio's ramp_time.
-        runtime_s: Simulated time of the measurement.
-        settings: Values that replace values of the model during the fit, by parameter and as in a model file:
-            ``{"capacity.size": "4 GiB"}`` if the points were measured on that part of the drive. The fitted model does
-            not contain these values.
-        region_bytes: Size of the part of the drive that the workloads access, from its start. A larger size than the
-            drive stands for all of the drive.
-    """
-
-    ramp_time_s: float = 0.0
-    runtime_s: float = _RUNTIME_S
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    region_bytes: int = _REGION_BYTES
-
-
-_DEFAULT_RUN = PointRun()
-
-
-@dataclass(frozen=True)
 class FitResult:
-    """Fitted model of a drive, and the simulated value for each point.
-
-    A point is a workload and the rate or latency that was measured for it. A held-out point takes no part in the fit.
+    """Fitted model of a drive, and its errors.
 
     Attributes:
         model: The model with the fitted parameters.
         moved: Values of the fitted parameters by ``group.name``, in the units of `models.Model.values`.
-        points: The points, including held-out points.
-        values: The simulated value for each point, in the order of ``points`` and in the unit of the point.
-        at_bounds: The fitted parameters that ended at a bound of the search. The value says which bound, such as ``ten
-            times its initial value``; the key is ``group.name``. The best value of such a parameter may be beyond the
-            bound.
-        run: The conditions under which the workloads of the points were simulated.
+        table: The points with the columns `points.COLUMNS`, held-out points included. Repeats of a point are one row.
+        errors: The errors at the points, as `validation.errors` returns them. The part of fitted points is
+            `points.FIT_PART`; all other parts are held out.
+        at_bounds: The fitted parameters that ended at a bound of the search, with the bound in words.
+        flat: The fitted parameters that the points do not determine, with the reason in words.
+        settings: Values that replaced values of the model during the fit. The fitted model does not contain them.
     """
 
     model: models.Model
-    moved: Mapping[str, int]
-    points: Sequence[MeasuredPoint]
-    values: Sequence[float]
-    at_bounds: Mapping[str, str]
-    run: PointRun = _DEFAULT_RUN
+    moved: Mapping[str, models.ParameterValue]
+    table: pd.DataFrame
+    errors: pd.DataFrame
+    at_bounds: Mapping[str, str] = field(default_factory=dict)
+    flat: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def compared(self, *, predicted: bool) -> list[tuple[MeasuredPoint, float, float]]:
-        """Return the measured and the simulated values of the points, with their errors.
+    @property
+    def fitted(self) -> pd.Series:
+        """Whether each row of ``errors`` is a fitted point."""
+        return self.errors["part"] == points.FIT_PART
 
-        Args:
-            predicted: True for the held-out points, which took no part in the fit. False for the fitted points.
-
-        Returns:
-            A tuple for each point, in the order of ``points``: the point, the simulated value in the unit of the point,
-            and the relative error. An error of 0.05 means that the simulated value is 5 % above the measured value.
-        """
-        return [
-            (point, value, value / point.value - 1)
-            for point, value in zip(self.points, self.values, strict=True)
-            if point.predicted is predicted
-        ]
-
-    def mean_absolute_error(self, *, predicted: bool) -> float:
-        """Return the mean of the absolute relative errors of the points.
-
-        A result of 0.05 means that the simulated values are 5 % above or below the measured values on average. The
-        result is NaN if there are no points.
+    def mean_absolute_error(self, *, held_out: bool = False) -> float:
+        """Return the mean of the absolute errors of rate and mean latency; NaN if there are no points.
 
         Args:
-            predicted: True for the held-out points, which took no part in the fit. False for the fitted points.
+            held_out: True for the held-out points, False for the fitted points.
         """
-        errors = [error for _, _, error in self.compared(predicted=predicted)]
-        return float(np.mean(np.abs(errors))) if errors else math.nan
+        limited = _limited_errors(self.errors[self.fitted != held_out])
+        return float(np.nanmean(np.abs(limited))) if limited.size else math.nan
+
+    def worst(self) -> tuple[str, float]:
+        """Return the fitted point with the largest error of rate or mean latency, and this error."""
+        limited = _limited_errors(self.errors[self.fitted])
+        line, column = np.unravel_index(np.nanargmax(np.abs(limited)), limited.shape)
+        return points.point_texts(self.table[self.fitted.to_numpy()])[line], float(limited[line, column])
 
 
-def simulate_point(model: models.Model, point: MeasuredPoint, seed: int = 1, run: PointRun = _DEFAULT_RUN) -> float:
-    """Simulate the workload of a point; return its rate or mean time per request.
-
-    The number of simulated requests follows from the measured value. Requests of the ramp time come first and are not
-    counted; their number is the measured rate times the ramp time. The number of counted requests is the measured rate
-    times the runtime, but at least a thousand.
-
-    Args:
-        model: The model of the drive.
-        point: The point: a workload and the rate or latency that was measured for it. The measured value only
-            determines the number of requests.
-        seed: Seed of the offsets and operations, and of the drive's random numbers.
-        run: Ramp time, runtime and region. The attribute ``settings`` is ignored: the caller applies the settings to
-            the model.
-
-    Returns:
-        The simulated value in the unit of the point.
-
-    Raises:
-        TwinError: The drive is too small for one request per job.
-    """
-    ramp = round(run.ramp_time_s * _requests_per_second(point))
-    runtime_s = run.runtime_s if point.runtime_s is None else point.runtime_s
-    requests = ramp + max(1000, round(runtime_s * _requests_per_second(point)))
-    region = min(run.region_bytes, model.size_bytes) // point.bs_bytes
-    if region < point.numjobs:
-        raise TwinError(
-            f"{model.name}: point '{point.id}': the drive has less than {point.bs_bytes} bytes for each job"
-        )
-    columns = streams.synthetic_requests(
-        np.random.Generator(np.random.PCG64(seed)),
-        requests,
-        bs_bytes=point.bs_bytes,
-        region_bytes=region * point.bs_bytes,
-        at_random=point.rw.startswith("rand"),
-        read_share=point.read_share,
-        numjobs=point.numjobs,
-        each_once=requests > _FEW_OFFSETS * region,
-    )
-    native = _twin.Replay(model.text, point.numjobs, point.iodepth, seed)
-    done = [native.feed(np.empty(0, np.int64), *columns), native.finish()]
-    latency_ns = np.concatenate([each for _, _, each in done])
-    completed_ns = np.concatenate([each for _, each, _ in done]) + latency_ns
-    # the ramp time is a number of requests, so that requests remain to be counted if the model is far too fast
-    in_order = np.argsort(completed_ns, kind="stable")
-    if point.unit == "us":
-        return float(latency_ns[in_order[ramp:]].mean() / 1e3)
-    begin_ns = completed_ns[in_order[ramp - 1]] if ramp else 0
-    per_second = (requests - ramp) / (native.end_ns - begin_ns) * 1e9
-    return float(per_second * point.counted_share * _unit_per_iops(point))
-
-
-def _unit_per_iops(point: MeasuredPoint) -> float:
-    """Return how much one request per second is in the unit of a point's rate.
-
-    For example, with requests of 1 MB and the unit MB/s the result is 1.
-    """
-    return {"IOPS": 1.0, "MB/s": point.bs_bytes / 1e6, "MiB/s": point.bs_bytes / 2**20}[point.unit]
-
-
-def _requests_per_second(point: MeasuredPoint) -> float:
-    """Return the measured rate of a point as requests per second.
-
-    Reads and writes both count, even if the value counts one direction only. A time per request is converted by
-    Little's law: outstanding requests divided by the time.
-    """
-    if point.unit == "us":
-        return point.numjobs * point.iodepth * 1e6 / point.value
-    return point.value / point.counted_share / _unit_per_iops(point)
+def _limited_errors(errors: pd.DataFrame) -> np.ndarray:
+    limited: np.ndarray = errors[[f"error_{figure}" for figure in _LIMITED]].to_numpy(dtype=float)
+    return limited
 
 
 def fit_model(
-    model: models.Model, points: Sequence[MeasuredPoint], move: Sequence[str], run: PointRun = _DEFAULT_RUN
+    model: models.Model,
+    table: pd.DataFrame,
+    move: Sequence[str] = (),
+    *,
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    say: Callable[[str], None] = lambda _: None,
 ) -> FitResult:
     """Fit parameters of a model to the points that are not held out.
 
-    The error of a point is the logarithm of the ratio of the simulated value to the measured value. The fit minimizes
-    the sum of the squared errors with scipy.optimize.least_squares. Each parameter is searched between a tenth of its
-    initial value and ten times that value, within its valid range. Fitted values are rounded to four significant digits
-    and to whole units. The same arguments always give the same result.
+    The fit searches all of the space by differential evolution from several starts, then near the best model by least
+    squares. The loss is the mean square of the logarithms of simulated divided by measured figures: rate, mean latency,
+    and, with smaller weights, the 50th and 99th percentile. Figures that vary between repeats count less. The same
+    arguments always give the same result.
 
     Args:
         model: The model, with the values at which the search begins.
-        points: The measured points, including held-out points. A point is a workload and the rate or latency that was
-            measured for it.
-        move: Names of the numeric parameters to fit, as ``group.name``: ``["controller.read_command_time"]``.
-        run: The conditions under which the workloads of the points are simulated.
+        table: The points with the columns `points.COLUMNS`, see `points.with_parts` for the parts.
+        move: Names of the parameters to fit, as ``group.name``. Empty: the parameters without a value from a data sheet
+            whose values change the figures of the points most.
+        settings: Values that replace values of the model during the fit, as in a model file.
+        seed: Seed of the search.
+        say: Function for messages on the progress.
 
     Returns:
-        The fitted model, and the simulated value for each point, held-out points included. The caller decides whether
-        the errors are small enough.
+        The fitted model and its errors. The caller decides whether the errors are small enough.
 
     Raises:
-        TwinError: A parameter does not exist or its initial value is not a number above 0, a setting of ``run`` is not
-            valid, or the points that are not held out are fewer than the parameters.
+        TwinError: A parameter does not exist or cannot be moved, a setting is not valid, or the points are fewer than
+            the parameters.
     """
-    measured = model.with_values(run.settings, "--set")
-    start, lower, upper = _bounds(model, move)
-    fitted = [point for point in points if not point.predicted]
-    if len(fitted) < len(move):
+    measured = model.with_values(settings or {}, "--set")
+    merged, noise = points.merged_repeats(table)
+    fitted = merged[merged["part"] == points.FIT_PART]
+    spaces = [_checked_range(measured, name) for name in move]
+    if len(fitted) < max(1, len(move)):
         raise TwinError(
             f"{model.name}: {len(fitted)} points are too few to fit {len(move)} parameters. Give more points, or fit"
             " fewer parameters."
         )
+    say(f"Choosing the lengths of the runs of {len(fitted)} points")
+    goals = search.targets(fitted, noise.loc[fitted.index], _lengths(measured, fitted))
+    if not move:
+        spaces = _influential(measured, goals, len(fitted))
+        say(f"Moving {', '.join(each.name for each in spaces)}")
+    whole = search.Search(measured, spaces, goals)
+    evaluations = _evaluations(goals, len(spaces))
 
-    def residuals(logarithms: np.ndarray) -> np.ndarray:
-        moved = _with_rounded(measured, move, logarithms)
-        return np.array([math.log(simulate_point(moved, point, run=run) / point.value) for point in fitted])
+    def seen(count: int) -> None:
+        if count % 100 == 0:
+            say(f"Searching: {count} of about {evaluations} models")
 
-    solution = scipy.optimize.least_squares(
-        residuals,
-        np.log(start),
-        bounds=(np.log(lower), np.log(upper)),
-        diff_step=np.array([0.002]),
-        x_scale=1.0,
-        xtol=1e-6,
-        ftol=1e-8,
+    found = whole.search_globally(evaluations, _STARTS, seed, seen)
+    # the best model may need longer runs than the first model
+    goals = search.targets(fitted, noise.loc[fitted.index], _lengths(found, fitted))
+    best, jacobian = search.refine(found, spaces, goals)
+    say("Simulating all points at length")
+    errors = validation.errors(merged, validation.simulate(best, merged))
+    moved = {each.name: best.values[each.name] for each in spaces}
+    return FitResult(
+        model.replaced(moved),
+        moved,
+        merged,
+        errors,
+        _at_bounds(best, spaces),
+        _flat(spaces, jacobian),
+        settings or {},
     )
-    best = _with_rounded(measured, move, solution.x)
-    moved = {name: int(best.number(name)) for name in move}
-    values = [simulate_point(best, point, run=run) for point in points]
-    return FitResult(model.replaced(moved), moved, list(points), values, _at_bounds(moved, start, lower, upper), run)
 
 
-def _at_bounds(
-    moved: Mapping[str, int], start: Sequence[float], lower: Sequence[float], upper: Sequence[float]
-) -> dict[str, str]:
-    """Return the fitted parameters that ended at a bound of the search.
+def repeat_fit(model: models.Model, root: Path) -> FitResult:
+    """Repeat the fit that a model file records, from the recorded values.
 
-    The last three arguments are in the order of ``moved``.
+    The recorded values are the start, and the search is local: the result equals the recorded values if they are the
+    best ones nearby. The simulated requests are those of the measurement, or as many as in a search if these are many.
 
     Args:
-        moved: Fitted values by ``group.name``.
-        start: Initial values.
-        lower: Lower bounds of the search.
-        upper: Upper bounds of the search.
-
-    Returns:
-        The bound in words by ``group.name``, such as ``ten times its initial value``.
-    """
-    ended = {}
-    for (name, value), initial, low, high in zip(moved.items(), start, lower, upper, strict=True):
-        for bound, declared, factor in ((low, "smallest", "a tenth of"), (high, "largest", "ten times")):
-            if abs(math.log(value / bound)) <= _NEAR_BOUND:
-                relative = math.isclose(bound, initial / 10) or math.isclose(bound, initial * 10)
-                ended[name] = f"{factor} its initial value" if relative else f"the {declared} valid value"
-    return ended
-
-
-def _bounds(model: models.Model, move: Sequence[str]) -> tuple[list[float], list[float], list[float]]:
-    """Return initial values, lower bounds and upper bounds for a search.
-
-    Each list has one element per parameter, in the order of ``move``. The bounds are a tenth of the initial value and
-    ten times that value, within the valid range of the parameter.
-
-    Args:
-        model: The model with the initial values.
-        move: Names of the parameters to fit, as ``group.name``.
+        model: The model with a record.
+        root: Folder to which the path of the points is relative.
 
     Raises:
-        TwinError: A parameter does not exist, or is not a positive number.
+        TwinError: The model has no record, or the points cannot be read.
     """
-    start, lower, upper = [], [], []
-    for name in move:
-        if name not in model.values:
-            raise TwinError(f"{model.name}: no parameter '{name}' to fit.{did_you_mean(name, model.values)}")
-        declared = models.declared_parameters()[name]
-        if declared["kind"] != "number":
-            raise TwinError(f"{model.name}: cannot fit '{name}': it is not a number")
-        value = float(model.number(name))
-        if value <= 0:
-            raise TwinError(f"{model.name}: cannot fit '{name}': its initial value is {value:g}, but must be above 0")
-        start.append(value)
-        lower.append(max(value / 10, declared["minimum"], 1))
-        upper.append(min(value * 10, declared["maximum"]))
-    return start, lower, upper
+    settings = model.fit.get("set", {})
+    measured = model.with_values(settings, "set")
+    table = recorded_points(root, model)
+    fitted = table[table["part"] == points.FIT_PART]
+    spaces = [_checked_range(measured, name) for name in model.fit["moved"]]
+    _, noise = points.merged_repeats(fitted)
+    goals = search.targets(fitted, noise.set_index(fitted.index), _complete(fitted) or _lengths(measured, fitted))
+    best, jacobian = search.refine(measured, spaces, goals, steps=None)
+    moved = {each.name: best.values[each.name] for each in spaces}
+    bounds, flat = _at_bounds(best, spaces), _flat(spaces, jacobian)
+    return FitResult(model.replaced(moved), moved, table, complete_errors(best, table), bounds, flat, settings)
 
 
-def _with_rounded(model: models.Model, move: Sequence[str], logarithms: np.ndarray) -> models.Model:
-    """Return the model with parameters set to rounded values.
+def complete_errors(model: models.Model, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the errors of a model at points.
+
+    The points are simulated for as many requests as were measured, or until their figures are settled if a point has
+    many requests.
 
     Args:
         model: The model.
-        move: Names of the parameters, as ``group.name``.
-        logarithms: Natural logarithms of the values, in the order of ``move``. The values are rounded to four
-            significant digits and to whole units.
+        table: The points with the columns `points.COLUMNS`.
     """
-    values = [math.exp(x) for x in logarithms]
-    digits = [_SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(value)) for value in values]
-    rounded = [round(round(value, places)) for value, places in zip(values, digits, strict=True)]
-    return model.replaced(dict(zip(move, rounded, strict=True)))
+    complete = _complete(table)
+    if complete is None:
+        return validation.errors(table, validation.simulate(model, table))
+    workloads = [simulation.Workload.of(row) for row in table.to_dict("records")]
+    simulated = [
+        simulation.simulate(model, workload, *length) for workload, length in zip(workloads, complete, strict=True)
+    ]
+    columns = list(points.FIGURES)
+    return validation.errors(table, pd.DataFrame(simulated, index=table.index, columns=columns))
 
 
-def read_points(path: Path) -> list[MeasuredPoint]:
-    """Read measured points from a CSV table or from fio's JSON output.
+def _complete(table: pd.DataFrame) -> list[tuple[int, int]] | None:
+    """Return the measured numbers of requests and of ramp requests of each point; None if a point has too many."""
+    times = [validation.measured_times(row) for row in table.to_dict("records")]
+    if max(each.requests for each in times) > _MOST_REPEATED:
+        return None
+    return [(each.requests, each.ramp) for each in times]
 
-    A point is a workload and the rate or latency that was measured for it. A table (``.csv``) has the columns id, rw,
-    bs (such as ``4k``), value and unit, see `MeasuredPoint`. Optional columns:
 
-    - numjobs, iodepth and rwmixread.
-    - conditions: numjobs, iodepth and rwmixread as one text, such as ``numjobs=16; iodepth=4``.
-    - quantity: ``read iops`` or ``write iops`` if the value counts one direction of a mixed workload.
-    - use: ``fit`` (the default), or ``predict`` for a held-out point.
-
-    A file without the ending ``.csv`` is read as fio's output. Each section of the job file gives up to two points: one
-    for its reads and one for its writes. The value of a point is the total IOPS of all jobs of the section.
-
-    Returns:
-        The points in the order of the file. A table may have none; fio's output without points is an error.
+def _checked_range(model: models.Model, name: str) -> ranges.PlausibleRange:
+    """Return the range of a parameter that the user chose.
 
     Raises:
-        TwinError: The file cannot be read, or a point cannot be simulated. The message names the file, and the line of
-            the table or the job of fio.
+        TwinError: The parameter does not exist or cannot be moved.
     """
-    return _read_table(path) if path.suffix == ".csv" else _read_fio(path)
-
-
-def _read_table(path: Path) -> list[MeasuredPoint]:
-    try:
-        text = files.read_bounded(path, _MAX_TABLE_BYTES).decode()
-        reader = csv.DictReader(io.StringIO(text, newline=""))
-        missing = [column for column in _COLUMNS if column not in (reader.fieldnames or [])]
-        if missing:
-            raise TwinError(f"{path}, line 1: no column '{missing[0]}'. Required: {', '.join(_COLUMNS)}.")
-        return [_point_of_row(row, f"{path}, line {reader.line_num}") for row in reader]
-    except (FileNotFoundError, files.UnreadableError, UnicodeDecodeError, csv.Error) as error:
-        problem = getattr(error, "strerror", None) or error
-        raise TwinError(f"{path}: not readable as a table of points: {problem}") from None
-
-
-def _point_of_row(row: Mapping[str, str], where: str) -> MeasuredPoint:
-    row = {**row, **_parse_conditions(row.get("conditions") or "", where)}
-    try:
-        point = MeasuredPoint(
-            id=row["id"],
-            rw=row["rw"],
-            bs_bytes=units.parse_size(row["bs"] or ""),
-            value=float(row["value"] or ""),
-            unit=row["unit"],
-            numjobs=int(row.get("numjobs") or 1),
-            iodepth=int(row.get("iodepth") or 1),
-            rwmixread=int(row.get("rwmixread") or 50),
-            direction=_DIRECTIONS.get(row.get("quantity") or "", ""),
-            predicted=(row.get("use") or "fit") == "predict",
-        )
-    except ValueError as error:
-        raise TwinError(f"{where}: {error}") from None
-    _check_point(point, where)
-    return point
-
-
-def _parse_conditions(text: str, where: str) -> dict[str, str]:
-    """Return the names and values in a text such as ``numjobs=16; iodepth=4``.
-
-    Tables of published values have a column ``conditions`` with such texts.
-
-    Args:
-        text: The text.
-        where: File and line, for error messages.
-
-    Raises:
-        TwinError: A name is none of numjobs, iodepth and rwmixread. The fit would compare the point with a different
-            workload.
-    """
-    pairs = [pair.strip().partition("=") for pair in text.split(";") if pair.strip()]
-    for factor, _, level in pairs:
-        if factor not in _FACTORS or not level:
-            raise TwinError(
-                f"{where}: the condition '{factor}={level}' cannot be simulated by a fit, which varies only rw, bs and"
-                f" {', '.join(_FACTORS)}. Leave this point out."
-            )
-    return {factor: level for factor, _, level in pairs}
-
-
-def _check_point(point: MeasuredPoint, where: str) -> None:
-    """Raise TwinError for a point that cannot be simulated.
-
-    Args:
-        point: The point.
-        where: File and line, with which error messages begin.
-    """
-    if point.rw not in _WORKLOADS:
-        raise TwinError(f"{where}: rw is '{point.rw}'. Valid: {', '.join(_WORKLOADS)}.")
-    if point.unit not in _UNITS:
-        raise TwinError(f"{where}: unit is '{point.unit}'. Valid: {', '.join(_UNITS)}.")
-    if not 0 < point.value < math.inf or min(point.bs_bytes, point.numjobs, point.iodepth) < 1 or point.bs_bytes % 512:
-        raise TwinError(f"{where}: value, bs, numjobs and iodepth must be above 0, and bs a multiple of 512 bytes")
-    if not 0 <= point.rwmixread <= 100:
-        raise TwinError(f"{where}: rwmixread is {point.rwmixread}, but must be from 0 to 100")
-    if point.counted_share == 0:
+    if name not in model.values:
+        raise TwinError(f"{model.name}: no parameter '{name}' to fit.{did_you_mean(name, model.values)}")
+    value = model.values[name]
+    if isinstance(value, (bool, str)):
+        raise TwinError(f"{model.name}: cannot fit '{name}': it is not a number")
+    found = ranges.search_range(model, name, chosen=True)
+    if found.is_fixed:
         raise TwinError(
-            f"{where}: the value counts the direction {point.direction}, which rwmixread={point.rwmixread} excludes"
+            f"{model.name}: cannot fit '{name}': its value {models.format_value(name, value)} has no range. Give it a"
+            " value above 0, or a range in the model file."
         )
-    if point.direction and point.unit == "us":
-        raise TwinError(
-            f"{where}: cannot fit the time per request of one direction of a mixed workload. Give its rate."
-        )
-
-
-def _read_fio(path: Path) -> list[MeasuredPoint]:
-    try:
-        files.read_bounded(path, _MAX_FIO_BYTES)  # refuses pipes and devices, from which reading may never end
-        documents = read_documents(path)
-    except FioParseError as error:  # its message names the file
-        raise TwinError(str(error)) from None
-    except (files.UnreadableError, OSError) as error:
-        raise TwinError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    points = []
-    for document in documents:
-        shared = _global_options(document.data)
-        sections: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-        for job in document.jobs:
-            name = (job.get("hostname"), job.get("groupid"), job["jobname"])
-            sections.setdefault(name, []).append(job)
-        _check_not_concurrent(path, sections)
-        for jobs in sections.values():
-            try:
-                points += _fio_points(path, jobs, {**shared, **jobs[0].get("job options", {})})
-            except ValueError as error:
-                raise TwinError(f"{path}, job {jobs[0]['jobname']}: {error}") from None
-    if not points:
-        raise TwinError(f"{path}: no job in it reads or writes")
-    return points
-
-
-def _check_not_concurrent(path: Path, sections: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]]) -> None:
-    """Raise TwinError if two sections of fio's job file ran at the same time.
-
-    A fit simulates each section alone. Sections of one group run at the same time, except for sections with the option
-    ``wait_for``. fio begins a new group at the option ``stonewall``.
-
-    Args:
-        path: fio's JSON file, for error messages.
-        sections: Results of each section, by host, number of the group, and name.
-    """
-    first_names: dict[tuple[Any, ...], str] = {}
-    for (host, group, name), jobs in sections.items():
-        if group is None or "wait_for" in jobs[0].get("job options", {}):
-            continue
-        other = first_names.setdefault((host, group), name)
-        if other != name:
-            raise TwinError(
-                f"{path}: the jobs {other} and {name} ran at the same time (fio's group {group}), but a fit simulates"
-                " each job alone. Put 'stonewall' between them and measure again, or give only one of them."
-            )
-
-
-def _global_options(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options that all jobs in fio's JSON output share.
-
-    The key ``global options`` holds a mapping, or a list of mappings.
-
-    Args:
-        document: fio's JSON output.
-    """
-    options = document.get("global options", {})
-    return {key: value for part in (options if isinstance(options, list) else [options]) for key, value in part.items()}
-
-
-def _fio_points(path: Path, jobs: Sequence[Mapping[str, Any]], options: Mapping[str, str]) -> list[MeasuredPoint]:
-    """Return the points of one section of fio's job file.
-
-    Args:
-        path: fio's JSON file, for error messages.
-        jobs: The results of the section: one for each job, or a single result for all jobs (``group_reporting``). The
-            number of results decides which, because fio before 3.39 does not write that option. The rates of several
-            jobs are added.
-        options: The options of the section.
-
-    Returns:
-        A point in IOPS for the reads and another for the writes, if there are any.
-
-    Raises:
-        TwinError: The section cannot be simulated.
-        ValueError: An option is not a number or a size.
-    """
-    rw = options.get("rw") or options.get("readwrite") or "read"
-    where = f"{path}, job {jobs[0]['jobname']}"
-    for option in _NOT_SIMULATED:
-        if options.get(option) not in {None, "0", "none"}:
-            raise TwinError(
-                f"{where}: its option {option}={options[option]} cannot be simulated by a fit, which varies only rw,"
-                f" bs and {', '.join(_FACTORS)}. Leave this job out."
-            )
-    numjobs = int(options.get("numjobs", 1))
-    asynchronous = options.get("ioengine") in engines.ASYNCHRONOUS_ENGINES
-    iodepth = int(options.get("iodepth", 1)) if asynchronous else 1
-    if len(jobs) not in {1, numjobs}:
-        raise TwinError(
-            f"{where}: {len(jobs)} results have this name, but numjobs={numjobs} gives {numjobs} results, or one with"
-            " group_reporting. Give each section a name of its own, or give the points as a table."
-        )
-    results = {direction: [job.get(direction, {}) for job in jobs] for direction in ("read", "write")}
-    outstanding = sum(
-        (result.get("iops") or 0) * (result.get("lat_ns", {}).get("mean") or 0) / 1e9
-        for each in results.values()
-        for result in each
-    )
-    if outstanding > numjobs * iodepth * _OUTSTANDING_TOLERANCE:
-        raise TwinError(
-            f"{where}: by its rate and latency, {outstanding:.1f} requests were outstanding (Little's law), but its"
-            f" options allow {numjobs * iodepth} (numjobs={numjobs}, ioengine={options.get('ioengine', 'psync')})."
-            " Possible causes: several sections in one group, or an engine other than"
-            f" {' or '.join(engines.ASYNCHRONOUS_ENGINES)}. Give the points as a table with numjobs and iodepth."
-        )
-    found = []
-    for direction, each in results.items():
-        iops = math.fsum(float(result.get("iops") or 0) for result in each)
-        if not iops or rw not in _WORKLOADS:
-            continue
-        point = MeasuredPoint(
-            id=f"{path.name}:{jobs[0]['jobname']}:{direction}",
-            rw=rw,
-            bs_bytes=units.parse_size(options.get("bs") or options.get("blocksize") or "4k"),
-            value=iops,
-            unit="IOPS",
-            numjobs=numjobs,
-            iodepth=iodepth,
-            rwmixread=int(options.get("rwmixread", 50)),
-            direction=direction if rw == "randrw" else "",
-        )
-        _check_point(point, where)
-        found.append(point)
     return found
 
 
-def published_points(root: Path, recipe: Mapping[str, Any]) -> list[MeasuredPoint]:
-    """Return the points of a fit that a model file records.
+def _lengths(model: models.Model, table: pd.DataFrame) -> list[tuple[int, int]]:
+    """Return the numbers of requests and of ramp requests of each point for a search.
 
-    A point is a workload and the rate or latency that was measured for it. The section ``fit`` of a model file records
-    how the model was fitted. These keys of the section determine the points:
+    They are the fewest whose figures agree with those of a run of `_MOST_SEARCHED` requests, or of the measurement if
+    it had fewer.
+    """
+    lengths = []
+    for row in table.to_dict("records"):
+        workload = simulation.Workload.of(row)
+        longest = min(validation.measured_times(row).requests, _MOST_SEARCHED)
+        expected = simulation.simulate(model, workload, longest, longest // 2)
+        requests = max(_FEWEST_SEARCHED, 8 * workload.outstanding)
+        while requests < longest:
+            if simulation.agree(simulation.simulate(model, workload, requests, requests // 2), expected):
+                break
+            requests *= 2
+        requests = min(requests, longest)
+        lengths.append((requests, requests // 2))
+    return lengths
 
-    - ``points``: path of a CSV table of published values, such as ``data/published/saif2020/values.csv``.
-    - ``fitted``: a mapping whose keys are the ids of the rows that become fitted points.
-    - ``predicted``: a mapping whose keys are the ids of the rows that become held-out points. It may be missing.
-    - ``runtimes_s``: the runtime of each point that has one of its own, by id. It may be missing.
+
+def _evaluations(goals: Sequence[search.Target], parameters: int) -> int:
+    """Return the number of models that a search evaluates, all starts together."""
+    cost = sum(each.requests + _STARTING for each in goals)
+    return min(_SEARCHED_REQUESTS // cost, _EVALUATIONS * parameters)
+
+
+def _influential(model: models.Model, goals: Sequence[search.Target], most: int) -> list[ranges.PlausibleRange]:
+    """Return the ranges of the parameters whose values change the figures most.
+
+    Parameters with a value from a data sheet, switches and choices are left out.
+    """
+    free = [
+        ranges.search_range(model, name)
+        for name, value in model.values.items()
+        if not isinstance(value, (bool, str)) and model.sources[name][0] != "datasheet"
+    ]
+    free = [each for each in free if not each.is_fixed]
+    whole = search.Search(model, free, goals)
+    usual = whole.residuals(model)
+    effects: dict[str, float] = {}
+    for number, each in enumerate(free):
+        for share in _SCREENED:
+            position = whole.start.copy()
+            position[number] = share
+            change = whole.valid_residuals(position) - usual
+            effects[each.name] = max(effects.get(each.name, 0.0), float(np.sqrt(np.mean(change**2))))
+    ordered = sorted(free, key=lambda each: (-effects[each.name], each.name))
+    return [each for each in ordered if effects[each.name] >= _LEAST_EFFECT][: min(most, _MOST_MOVED)] or ordered[:1]
+
+
+def _at_bounds(model: models.Model, spaces: Sequence[ranges.PlausibleRange]) -> dict[str, str]:
+    """Return the parameters of a model that are at a bound of their range, with the bound in words."""
+    ended = {}
+    for each in spaces:
+        if each.values:
+            continue
+        for bound, kind in ((each.low, "smallest"), (each.high, "largest")):
+            if math.isclose(model.number(each.name), bound, rel_tol=_NEAR_BOUND):
+                ended[each.name] = f"the {kind} value of the search, {each.text_of(bound)}"
+    return ended
+
+
+def _flat(spaces: Sequence[ranges.PlausibleRange], jacobian: np.ndarray) -> dict[str, str]:
+    """Return the parameters that the points do not determine, with the reason in words.
 
     Args:
-        root: Folder to which the path of the table is relative.
-        recipe: The section ``fit``.
+        spaces: The ranges of the fitted parameters.
+        jacobian: The Jacobian of the residuals by the logarithms of the parameters, at the fitted values.
+    """
+    continuous = [number for number in range(len(spaces)) if jacobian[:, number].any() or not spaces[number].values]
+    if not continuous or not jacobian.size:
+        return {}
+    names = [spaces[number].name for number in continuous]
+    scaled = jacobian[:, continuous] * math.log(2) / math.sqrt(len(jacobian))
+    found = {}
+    for name, column in zip(names, scaled.T, strict=True):
+        if np.linalg.norm(column) < _FLAT:
+            found[name] = f"half or twice its value changes the figures by less than {_FLAT:.0%}"
+    _, strengths, directions = np.linalg.svd(scaled, full_matrices=True)
+    strengths = np.append(strengths, np.zeros(len(names) - len(strengths)))
+    for strength, direction in zip(strengths, directions, strict=True):
+        part = [name for name, share in zip(names, direction, strict=True) if abs(share) > _PART_OF_COMBINATION]
+        if strength < _FLAT and len(part) > 1:
+            for name in part:
+                others = ", ".join(each for each in part if each != name)
+                found.setdefault(name, f"a change of it is balanced by changes of {others}")
+    return found
+
+
+# --- records --------------------------------------------------------------------------------------------------------
+
+
+def recorded_points(root: Path, model: models.Model) -> pd.DataFrame:
+    """Return the points of a fit that a model file records.
+
+    These keys of the section ``fit`` of the file determine the points:
+
+    - ``points``: path of a CSV table, such as ``data/published/saif2020/values.csv``; or several paths, separated by a
+      comma and a space.
+    - ``fitted``: a mapping whose keys are the names of the fitted points.
+    - ``predicted``: a mapping whose keys are the names of the held-out points. It may be missing.
+    - ``ramp_time_s``, ``runtime_s``, ``region_bytes``, and ``runtimes_s`` by the name of a point: the conditions of
+      points that do not state them.
+
+    Args:
+        root: Folder to which the paths are relative.
+        model: The model.
 
     Returns:
-        The fitted points, then the held-out points.
+        The fitted points, then the held-out points, with the columns `points.COLUMNS` and ``id``.
 
     Raises:
-        TwinError: The table has no row with one of the ids, or a point cannot be simulated.
-        OSError: The table cannot be read.
+        TwinError: The model records no fit, there is no point of one of the names, or a point cannot be simulated.
+        OSError: A table cannot be read.
     """
-    path = root / recipe["points"]
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = {row["id"]: row for row in csv.DictReader(file)}
-    points = []
-    for use in ("fitted", "predicted"):
-        for name in recipe.get(use, {}):
-            if name not in rows:
-                raise TwinError(f"{path}: there is no value '{name}', which the fit section of the model refers to")
-            point = _point_of_row(rows[name], f"{path}: {name}")
-            own_s = recipe.get("runtimes_s", {}).get(name)
-            points.append(replace(point, predicted=use == "predicted", runtime_s=own_s))
-    return points
+    recipe = model.fit
+    if not recipe:
+        raise TwinError(f"{model.name}: the model file records no fit to repeat. Give the measured points.")
+    names = {name: use for use in ("fitted", "predicted") for name in recipe.get(use, {})}
+    found = points.named_points([root / each for each in str(recipe["points"]).split(", ")], list(names), model.name)
+    uses = found["id"].map(names)
+    found = found.assign(part=uses.map({"fitted": points.FIT_PART, "predicted": "held out"}))
+    own = found["id"].map(recipe.get("runtimes_s", {})).astype(float)
+    stated = with_conditions(
+        found.assign(runtime_s=found["runtime_s"].fillna(own)),
+        ramp_s=recipe.get("ramp_time_s", 0.0),
+        runtime_s=recipe.get("runtime_s"),
+        size_bytes=recipe.get("region_bytes"),
+    )
+    if "unit" not in stated:  # measured points without a region are of the whole drive
+        return stated
+    usual = with_conditions(stated, runtime_s=_RECORDED_RUNTIME_S, size_bytes=_RECORDED_REGION_BYTES)
+    return stated.where(stated["unit"] == "", usual)
+
+
+def with_conditions(table: pd.DataFrame, **conditions: float | None) -> pd.DataFrame:
+    """Return points with the conditions that they do not state themselves.
+
+    Args:
+        table: The points.
+        conditions: Values by column, such as ``runtime_s``; None for no value.
+    """
+    given = {name: value for name, value in conditions.items() if value is not None}
+    return table.assign(**{name: table[name].fillna(value) for name, value in given.items()})
 
 
 def fit_report(fitted: FitResult) -> str:
     """Return the result of a fit as text of several lines.
 
-    The text lists the fitted parameters, then the fitted points, then the held-out points. The line of a point has its
-    name, the measured value, the unit, the simulated value and the relative error in percent.
+    The text lists the fitted parameters, those that the points do not determine, the errors of each point, and a
+    summary for the fitted and the held-out points.
     """
     lines = ["Fitted parameters:"]
-    for name, moved in fitted.moved.items():
-        lines.append(f"  {name:<34} {models.format_value(name, moved)}")
+    for name, value in fitted.moved.items():
+        lines.append(f"  {name:<34} {models.format_value(name, value)}")
         if name in fitted.at_bounds:
-            lines.append(f"    At a bound of the search: {fitted.at_bounds[name]}. The best value may be beyond it.")
-    for predicted, title in ((False, "Fitted points"), (True, "Held-out points")):
-        compared = fitted.compared(predicted=predicted)
-        if compared:
-            error = fitted.mean_absolute_error(predicted=predicted)
-            lines.append(f"{title} (mean absolute error {100 * error:.1f} %):")
-        lines += [
-            f"  {point.id:<40} {point.value:>9.4g} {point.unit:<5} model {value:>9.4g}  {100 * error:+6.1f} %"
-            for point, value, error in compared
-        ]
+            lines.append(f"    At a bound: {fitted.at_bounds[name]}. The best value may be beyond it.")
+        if name in fitted.flat:
+            lines.append(f"    Not determined by the points: {fitted.flat[name]}.")
+    shown = fitted.errors.assign(id=points.point_texts(fitted.table))
+    lines += ["", validation.error_table(shown), "", validation.summary_table(validation.summary(fitted.errors))]
+    for held_out, title in ((False, "fitted points"), (True, "held-out points")):
+        error = fitted.mean_absolute_error(held_out=held_out)
+        if not math.isnan(error):
+            lines.append(f"Mean absolute error of rate and mean latency, {title}: {100 * error:.1f} %")
     return "\n".join(lines)
 
 
-def recorded_run(recipe: Mapping[str, Any]) -> PointRun:
-    """Return the conditions under which a recorded fit simulated its points.
-
-    Args:
-        recipe: Section ``fit`` of a model file, which records the fit. The keys ``ramp_time_s``, ``runtime_s``, ``set``
-            and ``region_bytes`` become the attributes of the result. A missing key has the default value of `PointRun`.
-    """
-    return PointRun(
-        recipe.get("ramp_time_s", 0.0),
-        recipe.get("runtime_s", _RUNTIME_S),
-        recipe.get("set", {}),
-        recipe.get("region_bytes", _REGION_BYTES),
-    )
-
-
-def fit_record(fitted: FitResult, points_source: str) -> dict[str, Any]:
+def fit_record(fitted: FitResult, points_source: str, conditions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the section ``fit``, with which a model file records a fit.
 
     Args:
         fitted: The result of the fit.
         points_source: Where the points come from, such as the path of a table.
+        conditions: The conditions of points that do not state them, see `recorded_points`.
 
     Returns:
-        A mapping with these keys. ``set``, ``ramp_time_s``, ``runtime_s``, ``runtimes_s``, ``region_bytes``,
-        ``predicted`` and ``at_bounds`` are left out if they have their default values or are empty.
+        A mapping with these keys. All but ``points``, ``moved`` and ``fitted`` are left out if they are empty.
 
         - ``points``: the source of the points.
-        - ``set``, ``ramp_time_s``, ``runtime_s`` and ``region_bytes``: the conditions of the simulation, see
-          `PointRun`.
-        - ``runtimes_s``: the runtime of each point that has one of its own, by the id of the point.
+        - ``set``, ``ramp_time_s``, ``runtime_s``, ``region_bytes``, ``runtimes_s``: the conditions.
         - ``moved``: the names of the fitted parameters.
         - ``fitted`` and ``predicted``: for each fitted and each held-out point, a text with the measured value, the
-          simulated value and the error.
-        - ``at_bounds``: the bounds at which fitted parameters ended, see `FitResult`.
+          simulated value and the error of each figure.
+        - ``at_bounds`` and ``flat``: see `FitResult`.
     """
 
-    def rows(predicted: bool) -> dict[str, str]:
-        return {
-            point.id: f"measured {point.value:g} {point.unit}, model {value:.4g}, error {100 * error:+.1f} %"
-            for point, value, error in fitted.compared(predicted=predicted)
-        }
+    def rows(chosen: pd.Series) -> dict[str, str]:
+        table, errors = fitted.table[chosen.to_numpy()], fitted.errors[chosen]
+        pairs = zip(points.point_texts(table), table.to_dict("records"), errors.to_dict("records"), strict=True)
+        return {name: _figures_text(point, row) for name, point, row in pairs}
 
-    defaults = {"set": {}, "ramp_time_s": 0.0, "runtime_s": _RUNTIME_S, "region_bytes": _REGION_BYTES}
-    defaults |= {"runtimes_s": {}, "predicted": {}, "at_bounds": {}}
     section = {
         "points": points_source,
-        "set": dict(fitted.run.settings),
-        "ramp_time_s": fitted.run.ramp_time_s,
-        "runtime_s": fitted.run.runtime_s,
-        "runtimes_s": {point.id: point.runtime_s for point in fitted.points if point.runtime_s is not None},
-        "region_bytes": fitted.run.region_bytes,
+        "set": dict(fitted.settings),
+        **(conditions or {}),
         "moved": list(fitted.moved),
-        "fitted": rows(False),
-        "predicted": rows(True),
+        "fitted": rows(fitted.fitted),
+        "predicted": rows(~fitted.fitted),
         "at_bounds": dict(fitted.at_bounds),
+        "flat": dict(fitted.flat),
     }
-    return {key: value for key, value in section.items() if key not in defaults or value != defaults[key]}
+    return {key: value for key, value in section.items() if value or key in {"points", "moved", "fitted"}}
+
+
+def _figures_text(point: Mapping[Any, Any], row: Mapping[Any, Any]) -> str:
+    """Return the figures of a point as text: ``measured 136 MiB/s, model 133.6, error -1.8 %``."""
+    texts = []
+    for figure, title in validation.FIGURES.items():
+        measured, model, error = (row[f"{kind}_{figure}"] for kind in ("measured", "model", "error"))
+        if math.isnan(error):
+            continue
+        unit = (point.get("unit") or "IOPS") if figure == "iops" else "us"
+        factor = points.unit_per_iops(unit, point["bs_bytes"])
+        name = "" if figure == "iops" else f"{title} "
+        texts.append(
+            f"{name}measured {measured * factor:.6g} {unit}, model {model * factor:.4g}, error {100 * error:+.1f} %"
+        )
+    return "; ".join(texts)
+
+
+# --- commands -------------------------------------------------------------------------------------------------------
+
+
+def check_limits(fitted: FitResult, name: str, max_error: float, max_point_error: float, remedy: str) -> None:
+    """Raise NoFitError if the errors of rate and mean latency at the fitted points are above the limits.
+
+    Args:
+        fitted: The result of the fit.
+        name: The name of the model, for the message.
+        max_error: Limit for the mean of the absolute errors; 0.2 is 20 %.
+        max_point_error: Limit for the absolute error of each point.
+        remedy: What the user may change, for the message.
+    """
+    error, (worst, worst_error) = fitted.mean_absolute_error(), fitted.worst()
+    problems = []
+    if error > max_error:
+        problems.append(f"the mean error of the fitted points is {100 * error:.1f} %, more than {100 * max_error:g} %")
+    if abs(worst_error) > max_point_error:
+        problems.append(f"a point misses by more than {100 * max_point_error:g} %")
+    if problems:
+        raise NoFitError(
+            fit_report(fitted),
+            f"{name}: no fit: {', and '.join(problems)} (largest: {worst}, {100 * worst_error:+.1f} %)."
+            f" {advice(fitted)} {remedy}",
+        )
+
+
+def advice(fitted: FitResult) -> str:
+    """Return what else to measure, in words, if a fit misses: which points miss, and which factors do not vary.
+
+    Args:
+        fitted: The result of the fit.
+    """
+    errors = fitted.errors[fitted.fitted]
+    size = errors[[f"error_{figure}" for figure in _LIMITED]].abs().max(axis=1)
+    levels = {
+        (name, level): size[errors[name] == level].mean() / size[errors[name] != level].mean()
+        for name in ("rw", "bs_bytes", "iodepth", "numjobs")
+        for level in set(errors[name])
+        if errors[name].nunique() > 1
+    }
+    words = {"rw": "rw={}", "bs_bytes": "bs={}", "iodepth": "iodepth={}", "numjobs": "numjobs={}"}
+    texts = []
+    if levels:
+        (name, level), ratio = max(levels.items(), key=lambda item: item[1])
+        if ratio > 1.5:
+            texts.append(
+                f"The points with {words[name].format(level)} miss {ratio:.1f} times as much as the others:"
+                " measure them again, and levels between them and the next."
+            )
+    lacking = [
+        text
+        for name, text in {
+            "numjobs": "several jobs (numjobs 1 and 4)",
+            "iodepth": "several depths (iodepth 1, 4 and 16)",
+        }.items()
+        if errors[name].nunique() == 1
+    ]
+    if not any("write" in rw or rw == "randrw" for rw in errors["rw"]):
+        lacking.append("writes")
+    if not errors["measured_p99"].notna().any():
+        lacking.append("percentiles (fio's JSON output as it is)")
+    if lacking:
+        texts.append(
+            f"The points do not have {', '.join(lacking)}, which tell costs of the host from costs of the drive."
+        )
+    if not (fitted.table["runtime_s"] >= 10).all():
+        texts.append(
+            "Measure for 10 s or more, on a block device or a file that was written completely, with direct=1."
+        )
+    return " ".join(texts)
 
 
 def fit_from_files(
     model: models.Model,
-    tables: Sequence[Path],
+    paths: Sequence[str | Path],
     move: Sequence[str],
     output: OutputFile | None,
     root: Path,
     *,
     max_error: float = MAX_MEAN_ERROR,
-    given: Mapping[str, Any] = MappingProxyType({}),
+    max_point_error: float = MAX_POINT_ERROR,
+    held_out: float = HELD_OUT_SHARE,
+    seed: int = 1,
+    settings: Mapping[str, Any] | None = None,
+    conditions: Mapping[str, float | None] | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> str:
     """Fit a model to points in files, as `twin fit` does; return the report.
 
-    A point is a workload and the rate or latency that was measured for it.
-
     Args:
         model: The model of the drive.
-        tables: Files with points, see `read_points`.
-        move: Names of the parameters to fit, as ``group.name``. If ``tables`` and ``move`` are both empty, the fit that
-            the model file records is repeated.
+        paths: Files, folders and globs with points, see `points.read_points`. Empty: the fit that the model file
+            records is repeated.
+        move: Names of the parameters to fit, see `fit_model`.
         output: File for the fitted model; None to write no file.
         root: Folder to which the paths in the model file are relative.
-        max_error: Limit for the mean of the absolute relative errors of the fitted points; 0.2 is 20 %.
-        given: Conditions of the simulation by name: ``ramp_time_s``, ``runtime_s``, ``region_bytes`` and ``set`` (the
-            settings of `PointRun`). They replace the defaults, or in a repeated fit the conditions that the model file
-            records.
+        max_error: Limit for the mean error of the fitted points, see `check_limits`.
+        max_point_error: Limit for the error of each fitted point.
+        held_out: Share of the points that are held out, see `points.with_parts`.
+        seed: Seed of the split and of the search.
+        settings: Values that replace values of the model during the fit.
+        conditions: Conditions of points that do not state them, by column: ``ramp_s``, ``runtime_s``, ``size_bytes``.
+        say: Function for messages: refused points, assumptions and progress.
 
     Returns:
         The text of `fit_report`.
 
     Raises:
-        NoFitError: The mean error of the fitted points is above ``max_error``. Nothing is written.
-        TwinError: A file, a point or a parameter is not valid, or only one of ``tables`` and ``move`` is given.
+        NoFitError: The errors of the fitted points are above the limits. Nothing is written.
+        TwinError: A file, a point or a parameter is not valid, or there is no point.
     """
-    if not tables and not move:
-        if not model.fit:
-            raise TwinError(f"{model.name}: the model file records no fit to repeat. Give --points and --move.")
-        points = published_points(root, model.fit)
-        move, source = model.fit["moved"], model.fit["points"]
-    elif tables and move:
-        points = [point for table in tables for point in read_points(table)]
-        source = ", ".join(map(str, tables))
+    stated = {name: value for name, value in (conditions or {}).items() if value is not None}
+    recorded: dict[str, Any] = {}
+    if paths:
+        read = points.possible_points(points.read_points(paths), model)
+        for line in [*read.refused, *read.notes]:
+            say(line)
+        table = with_conditions(points.with_parts(read.table, seed, held_out), **stated)
+        found = fit_model(model, table, move, settings=settings, seed=seed, say=say)
+        source = ", ".join(map(str, paths))
+        keys = {"ramp_s": "ramp_time_s", "runtime_s": "runtime_s", "size_bytes": "region_bytes"}
+        recorded = {keys[name]: value for name, value in stated.items()}
+    elif move or settings or stated:
+        raise TwinError(f"{model.name}: to repeat the recorded fit, give only the model. To fit anew, give the points.")
     else:
-        raise TwinError("give both --points (the measured points) and --move (the parameters to fit), or neither")
-    found = fit_model(model, points, move, recorded_run({**({} if tables else model.fit), **given}))
-    error = found.mean_absolute_error(predicted=False)
-    if error > max_error:
-        worst, _, worst_error = max(found.compared(predicted=False), key=lambda each: abs(each[2]))
-        raise NoFitError(
-            fit_report(found),
-            f"{model.name}: no fit: the mean error of the fitted points is {100 * error:.1f} %, more than"
-            f" {100 * max_error:g} % (largest: {worst.id}, {100 * worst_error:+.1f} %)."
-            f" {'Nothing was written. ' if output is not None else ''}Fit other parameters too (--move), check the"
-            " points, or raise the limit (--most-error).",
-        )
+        found, source = repeat_fit(model, root), str(model.fit.get("points"))
+        keys_kept = ("ramp_time_s", "runtime_s", "runtimes_s", "region_bytes")
+        recorded = {key: model.fit[key] for key in keys_kept if key in model.fit}
+    nothing = "Nothing was written. " if output is not None else ""
+    remedy = f"{nothing}Or begin at another model, or raise the limits (--most-error, --most-point-error)."
+    check_limits(found, model.name, max_error, max_point_error, remedy)
     if output is not None:
         with output as temporary:
-            models.write_fitted_model(model, temporary, found.moved, f"twin fit to {source}", fit_record(found, source))
+            record = fit_record(found, source, recorded)
+            models.write_fitted_model(model, temporary, found.moved, f"twin fit to {source}", record)
     return fit_report(found)

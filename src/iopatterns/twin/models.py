@@ -245,10 +245,13 @@ def declared_parameters() -> "dict[str, _twin.Parameter]":
 
 
 @cache
-def _defaults() -> dict[str, int]:
+def _defaults() -> dict[str, float]:
     """Return the value of each parameter that a model file may leave out, by ``group.name``."""
-    numbers = {name: each for name, each in declared_parameters().items() if each["kind"] == "number"}
-    return {name: each["default"] for name, each in numbers.items() if "default" in each}
+    return {
+        name: each["default"]
+        for name, each in declared_parameters().items()
+        if (each["kind"] == "number" or each["kind"] == "ratio") and "default" in each
+    }
 
 
 def valid_values_text(parameter: "_twin.Parameter") -> str:
@@ -455,6 +458,7 @@ def _schema(kind: str, mapping: str) -> dict[str, Any]:
         region_bytes={"type": "integer", "minimum": 1, "x-hint": "a number of bytes above 0"},
         predicted=rows,
         at_bounds=rows,
+        flat=rows,
     )
     return _closed(
         {
@@ -599,7 +603,10 @@ def _parse_values(content: Any) -> tuple[dict[str, ParameterValue], list[str]]:
         group, short = name.split(".")
         try:
             entries = content["parameters"][group]
-            value = entries[short]["value"] if short in entries or name not in _defaults() else _defaults()[name]
+            if short not in entries and name in _defaults():
+                values[name] = _defaults()[name]
+                continue
+            value = entries[short]["value"]
         except (KeyError, TypeError, IndexError):
             continue
         try:

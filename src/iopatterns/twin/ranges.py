@@ -17,6 +17,8 @@ from iopatterns.twin import models
 from iopatterns.twin.error import TwinError
 
 _TABLE = Path(__file__).with_name("plausible_ranges.yaml")
+# The search of a fit goes from a tenth to ten times a value, and over this many doublings of sizes and counts
+_SEARCH_FACTOR, _SEARCH_DOUBLINGS = 10, (-2, 2)
 _FIXED_BY_SHEET = "a data sheet or standard states the value"
 
 
@@ -62,6 +64,19 @@ class PlausibleRange:
             return min(max(_significant(value), self.low), self.high)
         return round(min(max(value, self.low), self.high))
 
+    def share_of(self, value: models.ParameterValue) -> float:
+        """Return the position of a value in the range, see `value_at`.
+
+        Raises:
+            ValueError: The value is not in the list of values.
+        """
+        if self.values:
+            return (self.values.index(value) + 0.5) / len(self.values)
+        number = float(value)
+        if self.low > 0:
+            return (math.log(number) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
+        return (number - self.low) / (self.high - self.low)
+
     @property
     def text(self) -> str:
         """The plausible values for people, such as ``10 us to 40 us``; ``fixed`` for a single value."""
@@ -69,11 +84,16 @@ class PlausibleRange:
             return "fixed"
         if self.values:
             return ", ".join(models.format_value(self.name, value) for value in self.values)
-        kind = models.declared_parameters()[self.name]["kind"]
-        return " to ".join(
-            f"{end:.4g}" if kind == "ratio" else models.format_value(self.name, round(end))
-            for end in (self.low, self.high)
-        )
+        return " to ".join(self.text_of(end) for end in (self.low, self.high))
+
+    def text_of(self, end: float) -> str:
+        """Return an end of the range for people, such as ``10 us``.
+
+        Args:
+            end: The value of `low` or `high`.
+        """
+        is_ratio = models.declared_parameters()[self.name]["kind"] == "ratio"
+        return f"{end:.4g}" if is_ratio else models.format_value(self.name, round(end))
 
 
 @cache
@@ -103,6 +123,41 @@ def plausible_range(model: models.Model, name: str) -> PlausibleRange:
     if found is usual and "choices" in usual and value not in usual["choices"]:
         return PlausibleRange(name, (value,), 0, 0, "a property of the drive's kind")
     try:
+        return _parsed(found, name, parameter, value)
+    except ValueError as error:
+        raise TwinError(f"{model.name}: parameters.{name}.range: {error}") from None
+
+
+def search_range(model: models.Model, name: str, *, chosen: bool = False) -> PlausibleRange:
+    """Return the values of a parameter among which a fit searches.
+
+    A fit begins at the model of another drive, so its range is wider than the plausible values of a model that is known
+    to be near: a tenth to ten times the value instead of a factor, and a quarter to four times instead of doublings.
+    Values, bounds and choices that the table or the model file states are used as they are.
+
+    Args:
+        model: The model with the initial values.
+        name: The parameter as ``group.name``, such as ``flash.read_time``.
+        chosen: Whether the user chose the parameter. It then has a range even if the table fixes its value.
+
+    Raises:
+        TwinError: The model file has an invalid range.
+        KeyError: The model has no such parameter.
+    """
+    value, parameter, table = model.values[name], models.declared_parameters()[name], _table()
+    kind = parameter["unit"] if parameter["kind"] == "number" else parameter["kind"]
+    found = model.ranges.get(name, table["parameters"].get(name, table["kinds"][kind]))
+    stated = name in model.ranges
+    if "factor" in found and not stated:
+        found = {**found, "factor": _SEARCH_FACTOR}
+    elif "doublings" in found and not stated:
+        found = {**found, "doublings": _SEARCH_DOUBLINGS}
+    elif "fixed" in found and chosen:
+        found = {"factor": _SEARCH_FACTOR, "because": "the user chose the parameter"}
+    try:
+        if "between" in found and not isinstance(value, (bool, str)):  # a fit may begin outside
+            low, high = (float(models.parse_value(parameter, each)) for each in found["between"])
+            return PlausibleRange(name, (), min(low, value), max(high, value), str(found["because"]))
         return _parsed(found, name, parameter, value)
     except ValueError as error:
         raise TwinError(f"{model.name}: parameters.{name}.range: {error}") from None

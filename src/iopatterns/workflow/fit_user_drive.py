@@ -43,23 +43,12 @@ _OF_CONFIGURATION = ("repetitions", "runtime", "file_size")
 # A point is held out if its positions in the lists above add up to _HELD_OUT modulo _PARTS. This is a third of the
 # points, with some of each pattern, block size and depth.
 _PARTS, _HELD_OUT = 3, 2
-# Simulated seconds of each point during the fit; the duration of the fit is proportional
-_SECONDS = 0.1
-_SOLID = (
-    "controller.read_command_time",
-    "controller.read_interval",
-    "controller.read_memory_rate",
-    "flash.read_time",
-    "link.rate",
-    "host.wakeup_time",
-)
-_DISK = ("disk.command_time", "link.rate", "host.wakeup_time")
-# The models that a fit starts from, for rotational drives (True) and others, each with the parameters to fit. The fit
-# with the smallest error on the fitted points is used.
-START_MODELS: Mapping[bool, Mapping[str, Sequence[str]]] = {
-    False: {"ssdsc2kg480g7": _SOLID, "nvme-generic": _SOLID},
+# The models that a fit starts from, for rotational drives (True) and others. The fit with the smallest error on the
+# fitted points is used.
+START_MODELS: Mapping[bool, Sequence[str]] = {
+    False: ("ssdsc2kg480g7", "nvme-generic"),
     # virtual disks report that they are rotational, whatever the host's disk is
-    True: {"hard-disk": _DISK, "ssdsc2kg480g7": _SOLID, "nvme-generic": _SOLID},
+    True: ("hard-disk", "ssdsc2kg480g7", "nvme-generic"),
 }
 
 
@@ -135,8 +124,8 @@ def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
 
     - points.csv: the measured points
     - found.json: the findings, see `FitFindings`
-    - model.yaml: the fitted model, only if its mean error on the fitted points is at most 20 %
-      (`fitting.MAX_MEAN_ERROR`)
+    - model.yaml: the fitted model, only if its errors on the fitted points are within `fitting.MAX_MEAN_ERROR` and
+      `fitting.MAX_POINT_ERROR`
     - notebook.ipynb, report.pdf, and the tables and figures of the notebook
 
     Args:
@@ -161,7 +150,8 @@ def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
     bench.measure()
     folder = root / fit_folder(drive)
     measured = _measured(bench)
-    _write(folder, drive, _fits(measured, START_MODELS[_is_rotational(bench)]), measured)
+    fits = _fits(_points(bench), START_MODELS[_is_rotational(bench)])
+    _write(folder, drive, fits, measured)
     here = fit_folder(drive)
     parameters = {"found": str(here / FINDINGS_FILE), "tables": str(here / "tables"), "figures": str(here / "figures")}
     for template, name in _TEMPLATES.items():
@@ -225,14 +215,31 @@ def _is_rotational(bench: Bench) -> bool:
     return bool(metadata["drive"]["rotational"])
 
 
-def _fits(measured: "pd.DataFrame", starts: Mapping[str, Sequence[str]]) -> "dict[str, FitResult]":
+def _points(bench: Bench) -> "pd.DataFrame":
+    """Return the measured points as `points.read_points` returns them, repetitions included, with their parts."""
+    from iopatterns.twin import points
+
+    found = points.read_points([bench.root / path for path in bench.raw_files()])
+    for line in [*found.refused, *found.notes]:
+        messages.say(line)
+    out = {
+        (rw, units.parse_size(bs), int(iodepth))
+        for rw, bs, iodepth in product(*FIT_LEVELS.values())
+        if is_held_out(rw, bs, iodepth)
+    }
+    workloads = zip(found.table["rw"], found.table["bs_bytes"], found.table["iodepth"], strict=True)
+    parts = ["held out" if workload in out else points.FIT_PART for workload in workloads]
+    return found.table.assign(part=parts)
+
+
+def _fits(table: "pd.DataFrame", starts: Sequence[str]) -> "dict[str, FitResult]":
     """Fit several models to the measured points.
 
     A model whose fit fails is skipped with a message.
 
     Args:
-        measured: The points, as `_measured` returns them.
-        starts: The names of the models to start from, with the parameters to fit of each.
+        table: The points, as `_points` returns them.
+        starts: The names of the models to start from.
 
     Returns:
         The fits by the name of the model they start from, in ascending order of the error on the fitted points.
@@ -241,31 +248,18 @@ def _fits(measured: "pd.DataFrame", starts: Mapping[str, Sequence[str]]) -> "dic
         DriveFitError: No model could be fitted.
     """
     from iopatterns.twin import fitting, models
+    from iopatterns.twin.error import TwinError
 
-    points = [
-        fitting.MeasuredPoint(
-            row["id"],
-            row["rw"],
-            row["bs_bytes"],
-            row["measured_iops"],
-            "IOPS",
-            iodepth=row["iodepth"],
-            predicted=row["held_out"],
-        )
-        for row in measured.to_dict("records")
-    ]
     fits = {}
-    for name, move in starts.items():
-        messages.say(f"Fitting {name}: {len(move)} parameters to {sum(not each.predicted for each in points)} points")
+    for name in starts:
+        messages.say(f"Fitting {name}")
         try:
-            fits[name] = fitting.fit_model(
-                models.load_model(name), points, move, run=fitting.PointRun(runtime_s=_SECONDS)
-            )
-        except ValueError as error:  # the search reached values that are invalid for the model
+            fits[name] = fitting.fit_model(models.load_model(name), table, say=messages.say)
+        except TwinError as error:  # for example, the drive is too small
             messages.say(f"{name} is skipped: {error}")
     if not fits:
         raise DriveFitError("No model could be fitted to the measured points.")
-    return dict(sorted(fits.items(), key=lambda fit: fit[1].mean_absolute_error(predicted=False)))
+    return dict(sorted(fits.items(), key=lambda fit: fit[1].mean_absolute_error()))
 
 
 def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: "pd.DataFrame") -> None:
@@ -280,16 +274,21 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: 
     from iopatterns.twin import fitting, models
 
     start, fitted = next(iter(fits.items()))
-    rows = measured.drop(columns="id").assign(model_iops=fitted.values)
+    factors = ["rw", "bs_bytes", "iodepth"]
+    simulated = fitted.errors[[*factors, "model_iops"]]
+    rows = measured.drop(columns="id").merge(simulated, on=factors, validate="one_to_one")
     rows["error_percent"] = 100 * (rows["model_iops"] / rows["measured_iops"] - 1)
-    uses = measured["held_out"].map({True: "predict", False: "fit"})
-    points = measured.rename(columns={"bs_bytes": "bs", "measured_iops": "value"}).assign(unit="IOPS", use=uses)
-    points = points[["id", "rw", "bs", "iodepth", "value", "unit", "use"]]
-    files.write_atomically(folder / "points.csv", lambda path: points.to_csv(path, index=False, float_format="%.6g"))
-    errors = {name: fit.mean_absolute_error(predicted=False) for name, fit in fits.items()}
-    fits_points = errors[start] <= fitting.MAX_MEAN_ERROR
+    files.write_atomically(
+        folder / "points.csv", lambda path: fitted.table.to_csv(path, index=False, float_format="%.6g")
+    )
+    errors = {name: fit.mean_absolute_error() for name, fit in fits.items()}
+    try:
+        fitting.check_limits(fitted, start, fitting.MAX_MEAN_ERROR, fitting.MAX_POINT_ERROR, "")
+        problem = ""
+    except fitting.NoFitError as error:
+        problem = str(error).strip()
     (folder / MODEL_FILE).unlink(missing_ok=True)
-    if fits_points:
+    if not problem:
         source = f"{fit_folder(drive)}/points.csv"
         models.write_fitted_model(
             fitted.model, folder / MODEL_FILE, fitted.moved, f"twin fit to {source}", fitting.fit_record(fitted, source)
@@ -301,7 +300,7 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: 
             "name": name,
             "start": models.format_value(name, starting.values[name]),
             "fitted": models.format_value(name, value),
-            "bound": fitted.at_bounds.get(name, ""),
+            "bound": "; ".join(each[name] for each in (fitted.at_bounds, fitted.flat) if name in each),
         }
         for name, value in fitted.moved.items()
     ]
@@ -309,10 +308,10 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: 
         "drive": drive,
         "start": start,
         "starts": {name: 100 * error for name, error in errors.items()},
-        "fits": fits_points,
-        "most_error_percent": 100 * fitting.MAX_MEAN_ERROR,
+        "fits": not problem,
+        "problem": problem,
         "fitted_error_percent": 100 * errors[start],
-        "held_out_error_percent": 100 * fitted.mean_absolute_error(predicted=True),
+        "held_out_error_percent": 100 * fitted.mean_absolute_error(held_out=True),
         "held_out_largest_error_percent": float(rows.loc[rows["held_out"], "error_percent"].abs().max()),
         "parameters": parameters,
         "points": rows.to_dict("records"),
@@ -349,10 +348,7 @@ def _summary(drive: str, found: Mapping[str, Any]) -> str:
     if found["fits"]:
         lines.append(f"{here}/{MODEL_FILE}: the model. Use it with: twin run {here}/{MODEL_FILE} -- fio …")
     else:
-        lines.append(
-            "No model was written, because the mean error on the fitted points is more than"
-            f" {found['most_error_percent']:g} %: none of the models describes this drive."
-        )
+        lines.append(f"No model was written: none of the models describes this drive. {found['problem']}")
     return "\n".join(lines)
 
 
@@ -428,8 +424,8 @@ class FitFindings:
     def parameters_table(self) -> "Table":
         """Return a table of the fitted parameters, with values before and after the fit.
 
-        There is a row for each parameter. The last printed column, "Ended at", has the bound of the search at which the
-        fitted value is, and a dash if the value is at no bound.
+        There is a row for each parameter. The last printed column, "Remark", has the bound of the search at which the
+        fitted value is, or why the points do not determine it; otherwise a dash.
         """
         import pandas as pd
 
@@ -439,7 +435,7 @@ class FitFindings:
             Column(("name",), "Parameter", align_right=False),
             Column(("start",), "Start"),
             Column(("fitted",), "Fitted"),
-            Column(("bound",), "Ended at", lambda text: text or "–", align_right=False),
+            Column(("bound",), "Remark", lambda text: text or "–", align_right=False),
         )
         return Table(pd.DataFrame(self.content["parameters"]), columns, "name")
 

@@ -111,7 +111,7 @@ class Design:
     def baseline_shares(self) -> dict[ParameterKey, float]:
         """The position of the value of each parameter in its range."""
         return {
-            factor: _share_of(found, models.load_model(factor[0]).values[factor[1]])
+            factor: found.share_of(models.load_model(factor[0]).values[factor[1]])
             for factor, found in self.free.items()
         }
 
@@ -200,16 +200,6 @@ class Design:
                 continue
             return {**entry, "set": {**stated, **texts}, "model_digest": drawn.digest}
         return entry
-
-
-def _share_of(found: ranges.PlausibleRange, value: models.ParameterValue) -> float:
-    """Return the position of a value in a range, see `PlausibleRange.value_at`."""
-    if found.values:
-        return (found.values.index(value) + 0.5) / len(found.values)
-    number, low, high = float(value), found.low, found.high
-    if low > 0:
-        return (math.log(number) - math.log(low)) / (math.log(high) - math.log(low))
-    return (number - low) / (high - low)
 
 
 def _seed(model: str, number: int) -> int:

@@ -111,12 +111,16 @@ def judged_studies(conf: config.Config) -> list[str]:
 
 
 def published_files(conf: config.Config, *studies: str) -> list[str]:
-    """Return the paths of values.csv and drives.csv of the given studies.
+    """Return the paths of the CSV files of published data of the given studies, such as values.csv and drives.csv.
 
     The files have the published values and the drives of a source, and are in data/published/<study>. Studies without
     published data, and studies that are not configured, are left out.
     """
-    return _published([study for study in judged_studies(conf) if study in studies], "values.csv", "drives.csv")
+    chosen = [study for study in judged_studies(conf) if study in studies]
+    folder = conf.root / sources.PUBLISHED_FOLDER
+    more = [file.relative_to(conf.root) for study in chosen for file in sorted((folder / study).glob("*.csv"))]
+    required = _published(chosen, "values.csv", "drives.csv")
+    return list(dict.fromkeys([*required, *(str(file) for file in more)]))
 
 
 def claims_files(conf: config.Config) -> list[str]:

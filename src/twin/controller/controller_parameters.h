@@ -15,6 +15,7 @@ struct ControllerParameters {
   std::int64_t read_memory_rate = 1;
   std::int64_t write_memory_rate = 1;
   double throttle = 0;
+  double reordering = 0;
 
   void visit(FieldVisitor& v) {
     v.time("read_command_time", read_command_time, kSecond,
@@ -30,6 +31,9 @@ struct ControllerParameters {
            "rate at which the data of one write command pass from the link into the buffer memory");
     v.ratio("throttle", throttle, 0, 0.95,
             "share of each 10 ms in which a drive that is too hot accepts no command; 0: no throttling");
+    v.optional_ratio("reordering", reordering, 0, 1,
+                     "share of commands for which the controller takes a random one of those that wait for it, in "
+                     "place of the oldest; 0: in order of arrival");
   }
 };
 

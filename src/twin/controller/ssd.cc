@@ -9,8 +9,8 @@ namespace twin {
 namespace {
 
 // Kinds of events. An event consists of its kind and, for the first two kinds, the index of its command.
-enum : std::uint64_t { kDecoded, kAcknowledge, kDestage, kIdle };
-constexpr unsigned kWhatBits = 2;
+enum : std::uint64_t { kDecoded, kAcknowledge, kDestage, kIdle, kAccept };
+constexpr unsigned kWhatBits = 3;
 
 // The highest bits of a token of the FTL say what the flash operation is for, and what the lower bits are.
 enum : std::uint64_t {
@@ -31,7 +31,7 @@ constexpr std::size_t kMaxSharedUnits = 1 << 16;
 }  // namespace
 
 Ssd::Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const MakeFtl& make_ftl, Link& link,
-         EventQueue& events, Counters& counters)
+         EventQueue& events, Counters& counters, std::uint64_t seed)
     : parameters_(parameters),
       link_(link),
       events_(events),
@@ -45,7 +45,9 @@ Ssd::Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const Ma
               ftl_->properties().parallel_programs),
       piece_of_unit_(kMaxSharedUnits),
       write_back_(parameters.write_buffer.size > 0 &&
-                  (parameters.write_buffer.enabled || parameters.write_buffer.power_loss_protected)) {
+                  (parameters.write_buffer.enabled || parameters.write_buffer.power_loss_protected)),
+      reorder_threshold_(threshold(parameters.controller.reordering)),
+      random_(mix(seed)) {
   batch_.reserve(ftl_->properties().program_units);
   const auto initial_bytes = static_cast<std::uint64_t>(parameters.read_cache.initial);
   const std::uint64_t cached = read_cache_.enabled() ? std::min(initial_bytes, capacity_bytes) / unit_bytes_ : 0;
@@ -57,6 +59,21 @@ void Ssd::start(Nanoseconds now, Command& command) {
   last_activity_ = now;
   if (command.index >= states_.size()) states_.resize(2 * command.index + 64);
   states_[command.index].command = &command;
+  if (reorder_threshold_ == 0 || (waiting_.empty() && accepts_from_ <= now)) return accept(now, command);
+  if (waiting_.empty()) events_.schedule(accepts_from_, *this, kAccept);
+  waiting_.push_back(&command);
+}
+
+// Takes a command that waits for the controller: a random one, or the oldest.
+void Ssd::accept_next(Nanoseconds now) {
+  const std::size_t index = random_.next() < reorder_threshold_ ? random_.below(waiting_.size()) : 0;
+  Command& command = *waiting_[index];
+  waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(index));
+  accept(now, command);
+  if (!waiting_.empty()) events_.schedule(accepts_from_, *this, kAccept);
+}
+
+void Ssd::accept(Nanoseconds now, Command& command) {
   Nanoseconds begin = std::max(accepts_from_, now);
   if (parameters_.controller.throttle > 0) {
     const auto closed = static_cast<Nanoseconds>(parameters_.controller.throttle * kThrottlePeriod);
@@ -88,6 +105,8 @@ void Ssd::on_event(Nanoseconds now, std::uint64_t what) {
     }
     case kAcknowledge:
       return respond(now, *states_[what >> kWhatBits].command);
+    case kAccept:
+      return accept_next(now);
     case kDestage:
       destage_timer_ = false;
       return destage(now, true);

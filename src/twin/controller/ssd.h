@@ -18,6 +18,7 @@
 #include "controller/write_buffer.h"
 #include "core/device.h"
 #include "core/event_queue.h"
+#include "core/random.h"
 #include "core/slot_pool.h"
 #include "ftl/ftl.h"
 #include "link/link.h"
@@ -29,10 +30,10 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   // Creates the FTL of the drive, whose client is the controller.
   using MakeFtl = std::function<std::unique_ptr<Ftl>(FtlClient&)>;
 
-  // Link, queue and counters must outlive the drive. Throws std::invalid_argument, naming the parameter, for parameters
+  // Link, queue and counters must outlive the drive. `seed` decides the order of commands with reordering. Throws std::invalid_argument, naming the parameter, for parameters
   // that contradict each other.
   Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const MakeFtl& make_ftl, Link& link,
-      EventQueue& events, Counters& counters);
+      EventQueue& events, Counters& counters, std::uint64_t seed);
 
   void start(Nanoseconds now, Command& command) override;
 
@@ -68,6 +69,8 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   void read_done(Nanoseconds now, std::uint64_t token) override;
   void write_done(Nanoseconds now, std::uint64_t token) override;
 
+  void accept(Nanoseconds now, Command& command);
+  void accept_next(Nanoseconds now);
   void begin_read(Nanoseconds now, Command& command);
   void read_range(Nanoseconds now, Command& command, std::uint64_t begin_bytes, std::uint64_t end_bytes);
   void read_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t end, std::uint64_t skip_bytes,
@@ -110,6 +113,9 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   SlotPool<Piece> pieces_;
   bool write_back_;
   Nanoseconds accepts_from_ = 0;  // when the next command is accepted
+  std::uint64_t reorder_threshold_;  // a random number below it means that not the oldest command is accepted
+  Random random_;
+  std::vector<Command*> waiting_;  // commands that are not accepted yet, in order of arrival; empty without reordering
   std::vector<State> states_;
   std::vector<std::uint64_t> batch_;     // units on their way to the FTL
   std::deque<Command*> blocked_writes_;  // writes that found the buffer full, in order of arrival

@@ -21,10 +21,11 @@ class FieldVisitor {
                       const char* text) = 0;
   virtual void ratio(const char* name, double& value, double minimum, double maximum, const char* text) = 0;
   virtual void toggle(const char* name, bool& value, const char* text) = 0;
-  // A size that a model file may leave out. The value before the visit is then its value, and must leave a drive as it
-  // was before the parameter existed: files from before then describe the same drive.
-  virtual void optional_size(const char* name, std::int64_t& value, std::int64_t minimum, std::int64_t maximum,
-                             const char* text) = 0;
+  // A number or ratio that a model file may leave out. The value before the visit is then its value, and must leave a
+  // drive as it was before the parameter existed: files from before then describe the same drive.
+  virtual void optional_number(const char* name, std::int64_t& value, Unit unit, std::int64_t minimum,
+                               std::int64_t maximum, const char* text) = 0;
+  virtual void optional_ratio(const char* name, double& value, double minimum, double maximum, const char* text) = 0;
 
   void time(const char* name, Nanoseconds& value, Nanoseconds maximum, const char* text) {
     number(name, value, Unit::kNanoseconds, 0, maximum, text);
@@ -37,6 +38,17 @@ class FieldVisitor {
   }
   void rate(const char* name, std::int64_t& value, std::int64_t minimum, std::int64_t maximum, const char* text) {
     number(name, value, Unit::kBytesPerSecond, minimum, maximum, text);
+  }
+  void optional_time(const char* name, Nanoseconds& value, Nanoseconds maximum, const char* text) {
+    optional_number(name, value, Unit::kNanoseconds, 0, maximum, text);
+  }
+  void optional_count(const char* name, std::int64_t& value, std::int64_t minimum, std::int64_t maximum,
+                      const char* text) {
+    optional_number(name, value, Unit::kCount, minimum, maximum, text);
+  }
+  void optional_size(const char* name, std::int64_t& value, std::int64_t minimum, std::int64_t maximum,
+                     const char* text) {
+    optional_number(name, value, Unit::kBytes, minimum, maximum, text);
   }
 
   // `choices` names the enumerators of Enum, whose values must be 0, 1, 2, ... in this order.

@@ -1,6 +1,9 @@
 // Numbers that look random but are computed from their input alone.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 namespace twin {
@@ -15,5 +18,24 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
   return x ^ (x >> 31);
 }
+
+// Returns the number below which 64 random bits lie with probability `share`.
+inline std::uint64_t threshold(double share) {
+  return share >= 1 ? ~0ULL : static_cast<std::uint64_t>(std::ldexp(std::max(share, 0.0), 64));
+}
+
+// The generator splitmix64.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+
+  std::uint64_t next() { return mix(state_ += kGoldenRatio); }
+
+  // Returns a number from 0 to before `count`.
+  std::size_t below(std::size_t count) { return static_cast<std::size_t>(next() % count); }
+
+ private:
+  std::uint64_t state_;
+};
 
 }  // namespace twin

@@ -25,6 +25,8 @@ struct DiskParameters {
   std::int64_t write_cache = 0;
   bool write_cache_enabled = true;
   bool reorders = true;
+  double reorder_share = 0;
+  Nanoseconds longest_wait = 500 * kMillisecond;
 
   void visit(FieldVisitor& v) {
     v.count("rotation_rpm", rotation_rpm, 1000, 30000, "revolutions of the platters in a minute");
@@ -45,6 +47,10 @@ struct DiskParameters {
     v.size("write_cache", write_cache, 0, 1LL << 34, "memory for written data");
     v.toggle("write_cache_enabled", write_cache_enabled, "WCE: whether writes are acknowledged from the write cache");
     v.toggle("reorders", reorders, "whether the queued command with the shortest positioning time is served next");
+    v.optional_ratio("reorder_share", reorder_share, 0, 1,
+                     "share of the queued commands, the oldest ones, that are compared for this; 0: all of them");
+    v.optional_time("longest_wait", longest_wait, 100 * kSecond,
+                    "time after which a queued command or cached write goes first, however far it is");
   }
 };
 

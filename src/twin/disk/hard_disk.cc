@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace twin {
 namespace {
@@ -11,8 +12,6 @@ namespace {
 enum : std::uint64_t { kDecoded, kRespond, kArmFree };
 constexpr unsigned kWhatBits = 2;
 
-// A queued access that has waited this long goes first, wherever it is.
-constexpr Nanoseconds kAgeLimit = 500 * kMillisecond;
 // The track buffer has at most kSegments segments. At most kCompared accesses are compared to find the nearest.
 constexpr std::size_t kSegments = 16;
 constexpr std::size_t kCompared = 256;
@@ -186,12 +185,19 @@ HardDisk::Positioning HardDisk::positioning(const Access& access, Nanoseconds no
   return {seek, geometry_.rotation_ns(target, now + seek), target.cylinder != cylinder};
 }
 
+// Returns how many of the queued accesses, oldest first, are compared to find the nearest.
+std::size_t HardDisk::compared_of(std::size_t queued) const {
+  if (parameters_.reorder_share == 0) return queued;
+  return static_cast<std::size_t>(std::ceil(parameters_.reorder_share * static_cast<double>(queued)));
+}
+
 // Returns the index of the access to do next.
 std::size_t HardDisk::nearest(const std::vector<Access>& accesses, Nanoseconds now) const {
-  if (!parameters_.reorders || now - accesses.front().queued_ns > kAgeLimit) return 0;
+  if (!parameters_.reorders || now - accesses.front().queued_ns > parameters_.longest_wait) return 0;
+  const std::size_t compared = std::min(compared_of(accesses.size()), kCompared);
   std::size_t best = 0;
   Nanoseconds best_ns = kNever;
-  for (std::size_t i = 0; i < std::min(accesses.size(), kCompared); ++i) {
+  for (std::size_t i = 0; i < compared; ++i) {
     const Positioning way = positioning(accesses[i], now);
     if (way.seek + way.rotation < best_ns) {
       best = i;

@@ -64,6 +64,7 @@ class HardDisk final : public Device, private EventHandler {
   void finish_access(Nanoseconds now);
   void complete_flushes(Nanoseconds now);
   [[nodiscard]] Positioning positioning(const Access& access, Nanoseconds now) const;
+  [[nodiscard]] std::size_t compared_of(std::size_t queued) const;
   [[nodiscard]] std::size_t nearest(const std::vector<Access>& accesses, Nanoseconds now) const;
   [[nodiscard]] std::uint64_t read_on_end(Nanoseconds now) const;
   void stop_reading_on(Nanoseconds now);

@@ -13,7 +13,7 @@ namespace twin {
 Drive::Drive(const Parameters& parameters, std::uint64_t seed)
     : parameters_(parameters),
       link_(parameters_.link, events_),
-      block_layer_(parameters_.host, events_, link_, counters_, *this) {
+      block_layer_(parameters_.host, events_, link_, counters_, *this, seed) {
   const Parameters& p = parameters_;
   if (p.capacity.size % 4096 != 0) throw std::invalid_argument("capacity.size: must be a multiple of 4096");
   if (p.kind == DriveKind::kSsd) {
@@ -27,7 +27,7 @@ Drive::Drive(const Parameters& parameters, std::uint64_t seed)
                                            client, counters_);
     };
     auto ssd = std::make_unique<Ssd>(SsdParameters{p.controller, p.write_buffer, p.read_cache, p.read_ahead},
-                                     size_bytes(), make_ftl, link_, events_, counters_);
+                                     size_bytes(), make_ftl, link_, events_, counters_, seed);
     ftl_ = &ssd->ftl();
     device_ = std::move(ssd);
   } else {

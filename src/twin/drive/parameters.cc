@@ -36,8 +36,12 @@ class Setter final : public FieldVisitor {
     value = choose(name, 0, {"0", "1"}, text) == 1;
   }
 
-  void optional_size(const char* name, std::int64_t& value, std::int64_t minimum, std::int64_t maximum,
-                     const char*) override {
+  void optional_number(const char* name, std::int64_t& value, Unit, std::int64_t minimum, std::int64_t maximum,
+                       const char*) override {
+    if (values_.contains(key(name))) set_in_range(name, value, minimum, maximum);
+  }
+
+  void optional_ratio(const char* name, double& value, double minimum, double maximum, const char*) override {
     if (values_.contains(key(name))) set_in_range(name, value, minimum, maximum);
   }
 

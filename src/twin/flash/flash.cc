@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/random.h"
-
 namespace twin {
 namespace {
 
@@ -22,11 +20,6 @@ std::vector<Nanoseconds> page_times(Nanoseconds mean, double spread, std::size_t
 // Returns a time changed by wear: `fresh` for wear 0, `fresh * when_worn` for wear 1, linear between and beyond.
 Nanoseconds aged(Nanoseconds fresh, double when_worn, double wear) {
   return std::llround(static_cast<double>(fresh) * std::max(0.0, 1 + (when_worn - 1) * wear));
-}
-
-// Returns the number below which 64 random bits lie with probability `share`.
-std::uint64_t threshold(double share) {
-  return share >= 1 ? ~0ULL : static_cast<std::uint64_t>(std::ldexp(std::max(share, 0.0), 64));
 }
 
 }  // namespace
@@ -46,7 +39,7 @@ Flash::Flash(const FlashParameters& parameters, const AgeingParameters& ageing, 
   retry_threshold_ = threshold(parameters.read_retry_rate + ageing.retry_rate_when_worn * wear * wear);
   const auto interval = static_cast<std::uint64_t>(parameters.housekeeping_interval);
   for (Die& die : dies_) {
-    if (interval > 0) die.housekeeping = static_cast<Nanoseconds>(draw() % interval);
+    if (interval > 0) die.housekeeping = static_cast<Nanoseconds>(random_.next() % interval);
   }
 }
 
@@ -114,12 +107,9 @@ Nanoseconds Flash::after_housekeeping(Nanoseconds ready, const Die& die) const {
 // Returns the time to read a page of the row, including retries if it needs them.
 Nanoseconds Flash::read_time(std::uint32_t row) {
   const Nanoseconds once = read_time_[row % read_time_.size()];
-  if (retry_threshold_ == 0 || draw() >= retry_threshold_) return once;
+  if (retry_threshold_ == 0 || random_.next() >= retry_threshold_) return once;
   ++counters_.read_retries;
   return once * (1 + parameters_.read_retries);
 }
-
-// Returns the next number of splitmix64.
-std::uint64_t Flash::draw() { return mix(random_ += kGoldenRatio); }
 
 }  // namespace twin

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/counters.h"
+#include "core/random.h"
 #include "core/units.h"
 #include "flash/flash_parameters.h"
 
@@ -62,7 +63,6 @@ class Flash {
 
   [[nodiscard]] Nanoseconds after_housekeeping(Nanoseconds ready, const Die& die) const;
   Nanoseconds read_time(std::uint32_t row);
-  std::uint64_t draw();
 
   FlashParameters parameters_;
   Counters& counters_;
@@ -70,7 +70,7 @@ class Flash {
   std::vector<Nanoseconds> program_time_;
   Nanoseconds erase_time_;
   std::uint64_t retry_threshold_;  // a random number below it means a retry
-  std::uint64_t random_;           // state of splitmix64
+  Random random_;
   std::vector<Die> dies_;
   std::vector<Nanoseconds> channel_free_;
 };

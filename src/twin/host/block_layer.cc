@@ -7,7 +7,7 @@
 namespace twin {
 
 BlockLayer::BlockLayer(const HostParameters& parameters, EventQueue& events, CommandPort& drive, Counters& counters,
-                       CompletionSink& sink)
+                       CompletionSink& sink, std::uint64_t seed)
     : events_(events),
       drive_(drive),
       counters_(counters),
@@ -15,7 +15,8 @@ BlockLayer::BlockLayer(const HostParameters& parameters, EventQueue& events, Com
       scheduler_(make_scheduler(parameters.scheduler)),
       lock_time_(parameters.lock_time),
       nr_requests_(static_cast<std::size_t>(parameters.nr_requests)),
-      max_request_bytes_(static_cast<std::uint64_t>(parameters.max_request)) {
+      max_request_bytes_(static_cast<std::uint64_t>(parameters.max_request)),
+      backlog_(parameters.submitter_burst, seed) {
   queue_.reserve(nr_requests_);
 }
 
@@ -58,7 +59,7 @@ void BlockLayer::enqueue(Nanoseconds now, Command& command) {
   if (queue_.size() < nr_requests_) {
     queue_.push_back({&command, now});
   } else {
-    backlog_.push_back(&command);
+    backlog_.push(command);
   }
 }
 
@@ -87,8 +88,7 @@ void BlockLayer::dispatch(Nanoseconds now) {
     Command& command = *queue_[index].command;
     queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(index));
     while (!backlog_.empty() && queue_.size() < nr_requests_) {
-      enqueue(now, *backlog_.front());
-      backlog_.pop_front();
+      enqueue(now, backlog_.pop());
     }
     send_or_hold(now, command);
   }

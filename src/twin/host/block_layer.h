@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "core/device.h"
 #include "core/event_queue.h"
 #include "core/slot_pool.h"
+#include "host/backlog.h"
 #include "host/host_parameters.h"
 #include "host/scheduler.h"
 
@@ -25,9 +25,9 @@ class CompletionSink {
 
 class BlockLayer final : public Initiator, private EventHandler {
  public:
-  // All arguments but `parameters` must outlive the block layer.
+  // All arguments but `parameters` must outlive the block layer. `seed` decides which job is preferred.
   BlockLayer(const HostParameters& parameters, EventQueue& events, CommandPort& drive, Counters& counters,
-             CompletionSink& sink);
+             CompletionSink& sink, std::uint64_t seed = 0);
 
   // Accepts a request. The sink gets `ticket` once, when all parts of the request are complete.
   void submit(Nanoseconds now, const Request& request, std::uint64_t ticket);
@@ -64,7 +64,7 @@ class BlockLayer final : public Initiator, private EventHandler {
   std::size_t nr_requests_;
   std::uint64_t max_request_bytes_;
   std::vector<QueuedRequest> queue_;  // the scheduler's queue, in order of arrival
-  std::deque<Command*> backlog_;      // commands beyond nr_requests; a real submitter would sleep
+  Backlog backlog_;                   // commands beyond nr_requests; a real submitter would sleep
   Command* held_ = nullptr;           // command that cannot be queued; waits until the drive holds no other
   bool drive_exclusive_ = false;      // whether the drive holds a command that cannot be queued
   SlotPool<Command> commands_;        // the slot is the command's `index`

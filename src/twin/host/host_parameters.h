@@ -20,6 +20,7 @@ struct HostParameters {
   std::int64_t nr_requests = 0;
   std::int64_t max_request = 0;
   bool blocking_submit = false;
+  std::int64_t submitter_burst = 0;
 
   void visit(FieldVisitor& v) {
     v.time("submit_time", submit_time, kSecond,
@@ -39,6 +40,9 @@ struct HostParameters {
            "largest request sent to the drive; larger ones are split, and merging stops at this size");
     v.toggle("blocking_submit", blocking_submit,
              "whether an asynchronous submission waits for completion, as on file systems without asynchronous I/O");
+    v.optional_count("submitter_burst", submitter_burst, 0, 1'000'000,
+                     "mean number of requests that go on to the block layer before another one of the jobs that wait "
+                     "beyond nr_requests is preferred; 0: requests go on in order of arrival");
   }
 };
 

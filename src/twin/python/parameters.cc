@@ -30,16 +30,18 @@ class Describer final : public FieldVisitor {
   }
 
   void ratio(const char* name, double&, double minimum, double maximum, const char* text) override {
-    nb::dict field = add(name, "ratio", text);
-    field["minimum"] = minimum;
-    field["maximum"] = maximum;
+    add_ratio(name, minimum, maximum, text);
   }
 
   void toggle(const char* name, bool&, const char* text) override { add(name, "toggle", text); }
 
-  void optional_size(const char* name, std::int64_t& value, std::int64_t minimum, std::int64_t maximum,
-                     const char* text) override {
-    add_number(name, Unit::kBytes, minimum, maximum, text)["default"] = value;
+  void optional_number(const char* name, std::int64_t& value, Unit unit, std::int64_t minimum, std::int64_t maximum,
+                       const char* text) override {
+    add_number(name, unit, minimum, maximum, text)["default"] = value;
+  }
+
+  void optional_ratio(const char* name, double& value, double minimum, double maximum, const char* text) override {
+    add_ratio(name, minimum, maximum, text)["default"] = value;
   }
 
  private:
@@ -55,6 +57,13 @@ class Describer final : public FieldVisitor {
   nb::dict add_number(const char* name, Unit unit, std::int64_t minimum, std::int64_t maximum, const char* text) {
     nb::dict field = add(name, "number", text);
     field["unit"] = kUnitNames[static_cast<std::size_t>(unit)];
+    field["minimum"] = minimum;
+    field["maximum"] = maximum;
+    return field;
+  }
+
+  nb::dict add_ratio(const char* name, double minimum, double maximum, const char* text) {
+    nb::dict field = add(name, "ratio", text);
     field["minimum"] = minimum;
     field["maximum"] = maximum;
     return field;

@@ -9,21 +9,21 @@ from support import ROOT
 from twins import command
 
 from iopatterns import twin
-from iopatterns.twin import models, ranges
-from iopatterns.twin.fitting import published_points, recorded_run, simulate_point
+from iopatterns.twin import fitting, models, ranges
 
 
 def test_errors_of_fitted_and_held_out_values_are_small() -> None:
     errors: dict[bool, list[float]] = {False: [], True: []}
     for name in ("px02ssf020", "px05smb040", "c400"):
         model = twin.load_model(name)
-        for point in published_points(ROOT, model.fit):
-            if point.id.startswith("table"):
-                simulated = simulate_point(model, point, run=recorded_run(model.fit))
-                errors[point.predicted].append(abs(simulated / point.value - 1))
-    assert (len(errors[False]), len(errors[True])) == (20, 4)
-    assert np.mean(errors[False]) <= 0.02
-    assert np.mean(errors[True]) <= 0.10
+        measured = model.with_values(model.fit.get("set", {}), "set")
+        table = fitting.recorded_points(ROOT, model)
+        table = table[table["id"].str.startswith("table")]
+        for row in fitting.complete_errors(measured, table).to_dict("records"):
+            errors[row["part"] == "fit"].append(abs(row["error_iops"]))
+    assert (len(errors[True]), len(errors[False])) == (20, 4)
+    assert np.mean(errors[True]) <= 0.02
+    assert np.mean(errors[False]) <= 0.10
 
 
 def test_the_description_names_the_claim_that_a_parameter_was_chosen_for() -> None:

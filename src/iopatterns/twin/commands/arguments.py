@@ -104,6 +104,7 @@ INTERVAL_OPTION = click.option(
 INTERVAL_BYTES_OPTION = click.option(
     "--interval-bytes", type=SIZE_TYPE, default=0, help="Written bytes between two snapshots."
 )
+PATHS_ARGUMENT = click.argument("paths", metavar="[PATH]...", nargs=-1)
 _TRACE_OPTIONS = (
     click.option(
         "--volume",

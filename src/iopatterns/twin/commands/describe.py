@@ -15,10 +15,11 @@ def command(model: str, as_json: bool) -> None:
     """Print the parameters of MODEL with their provenance.
 
     MODEL is the name of a model (`twin list`), or the path of a model file. The provenance of a value is datasheet,
-    fitted or assumed. The output also has the source and the meaning of each parameter, its range of plausible values
+    fitted or assumed. The output begins with the errors against measurements of the real drive, and with what the model
+    should not be used for. It also has the source and the meaning of each parameter, its range of plausible values
     unless it is fixed, and the errors of the recorded fit, if the file records one.
     """
-    from iopatterns.twin import models, ranges
+    from iopatterns.twin import models, ranges, recorded_errors
 
     loaded = models.load_model(model)
     rows = ranges.parameter_rows(loaded)
@@ -32,11 +33,13 @@ def command(model: str, as_json: bool) -> None:
             "digest": loaded.digest,
             "parameters": {name: dict(zip(keys, values, strict=True)) for name, *values in rows},
             "fit": dict(loaded.fit),
+            "errors": recorded_errors.load_errors(loaded),
         }
         click.echo(json.dumps(content, indent=2, ensure_ascii=False))
         return
     click.echo(f"{loaded.name}: {loaded.description}")
     click.echo("  " + ", ".join(f"{key} {value}" for key, value in loaded.identity.items()))
+    click.echo("\n" + "\n".join(recorded_errors.error_lines(loaded)))
     for group, group_rows in itertools.groupby(rows, key=lambda row: row[0].split(".")[0]):
         click.echo(f"\n{group}")
         for name, value, provenance, source, meaning, plausible, because in group_rows:
