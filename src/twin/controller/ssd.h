@@ -30,8 +30,8 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   // Creates the FTL of the drive, whose client is the controller.
   using MakeFtl = std::function<std::unique_ptr<Ftl>(FtlClient&)>;
 
-  // Link, queue and counters must outlive the drive. `seed` decides the order of commands with reordering. Throws std::invalid_argument, naming the parameter, for parameters
-  // that contradict each other.
+  // Link, queue and counters must outlive the drive. `seed` decides the order of commands with reordering. Throws
+  // std::invalid_argument, naming the parameter, for parameters that contradict each other.
   Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const MakeFtl& make_ftl, Link& link,
       EventQueue& events, Counters& counters, std::uint64_t seed);
 
@@ -123,13 +123,13 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   UnitTable piece_of_unit_;  // pieces that are being read, if there is a read cache
   SlotPool<Piece> pieces_;
   bool write_back_;
-  Nanoseconds accepts_from_ = 0;  // when the next command is accepted
-  std::uint64_t reorder_threshold_;  // a random number below it means that not the oldest command is accepted
+  Nanoseconds accepts_from_ = 0;      // when the next command is accepted
+  std::uint64_t reorder_threshold_;   // a random number below it means that not the oldest command is accepted
   std::uint64_t locality_threshold_;  // a random number below it means that a read is beside the previous one
   Random random_;
   std::vector<Command*> waiting_;  // commands that are not accepted yet, in order of arrival; empty without reordering
   std::vector<State> states_;
-  std::vector<ReadQueue> read_queues_;  // by job
+  std::vector<ReadQueue> read_queues_;   // by job
   std::vector<std::uint64_t> batch_;     // units on their way to the FTL
   std::deque<Command*> blocked_writes_;  // writes that found the buffer full, in order of arrival
   std::deque<Command*> flushes_;         // in order of arrival
