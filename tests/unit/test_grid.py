@@ -101,9 +101,7 @@ def test_an_experiment_leaves_out_cells_with_more_outstanding_requests() -> None
     levels: Any = {"rw": ["randread"], "bs": ["4k"], "iodepth": [1, 8, 64], "numjobs": [1, 8, 64]}
     fio = {**FIO, "ioengine": "libaio"}
     body: Any = {"most_outstanding": 64, "vary": levels}
-    conf = replace(
-        conf_of({"one": body}), studies={"study": {"title": "", "fio": fio, "experiments": {"one": body}}}
-    )
+    conf = replace(conf_of({"one": body}), studies={"study": {"title": "", "fio": fio, "experiments": {"one": body}}})
     measured = {
         (cell.specification["fio"]["iodepth"], cell.specification["fio"]["numjobs"])
         for cell in grid.expand_grid(conf, "study")
