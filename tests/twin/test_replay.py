@@ -45,6 +45,40 @@ def test_the_rate_grows_with_the_depth_up_to_that_of_the_link() -> None:
     assert all(after > 0.99 * before for before, after in pairwise(rates))
 
 
+def test_reads_of_a_job_that_lie_together_wait_for_each_other() -> None:
+    together = MODEL.overridden(["controller.read_locality=0.8"])
+
+    def rate(model: twin.Model, depth: int, threads: int) -> float:
+        return 4000 / twin.replay_trace(model, trace(4000), depth=depth, threads=threads).duration_ns
+
+    assert rate(together, 1, 1) == pytest.approx(rate(MODEL, 1, 1), rel=0.01)
+    assert rate(together, 8, 1) < 0.8 * rate(MODEL, 8, 1)
+    assert rate(together, 1, 8) == pytest.approx(rate(MODEL, 1, 8), rel=0.02)  # the reads of other jobs lie elsewhere
+
+
+def test_reads_of_a_job_complete_in_order_within_a_window() -> None:
+    def overtaken(window: int, threads: int = 1) -> int:
+        """Return how many older reads were outstanding when a read completed, at most."""
+        model = MODEL.overridden([f"controller.completion_window={window}", "host.lock_time=0"])
+        done = twin.replay_trace(model, trace(2000), depth=16 // threads, threads=threads).latencies
+        ends = (done["issue_ns"] + done["latency_ns"]).to_numpy()[np.argsort(done["request"])]
+        return max(int((ends[:number] > end).sum()) for number, end in enumerate(ends))
+
+    assert overtaken(1) == 0
+    assert 0 < overtaken(3) <= 2 < overtaken(0)
+    assert overtaken(1, threads=4) > 0  # each job has its own order
+
+
+def test_the_window_of_reads_does_not_delay_writes() -> None:
+    mixed = trace(2000).assign(operation=np.arange(2000, dtype=np.uint8) % 2)
+    waits = []
+    for window in (0, 1):
+        model = MODEL.overridden([f"controller.completion_window={window}"])
+        done = twin.replay_trace(model, mixed, depth=8).latencies
+        waits.append(done["latency_ns"][done["request"] % 2 == 1].median())
+    assert waits[1] == pytest.approx(waits[0], rel=0.1)
+
+
 def test_a_random_order_of_commands_spreads_latencies_and_keeps_the_rate() -> None:
     # the controller is the slowest part
     base = MODEL.overridden(["controller.read_interval=50 us", "host.lock_time=0"])

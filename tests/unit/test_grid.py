@@ -97,6 +97,18 @@ def test_single_cells_may_run_longer_than_the_rest_of_their_experiment() -> None
     assert runtimes_ms == {"read-4k": 2000, "read-28k": 2000, "randread-4k": 2000, "randread-28k": 20_000}
 
 
+def test_an_experiment_leaves_out_cells_with_more_outstanding_requests() -> None:
+    levels: Any = {"rw": ["randread"], "bs": ["4k"], "iodepth": [1, 8, 64], "numjobs": [1, 8, 64]}
+    fio = {**FIO, "ioengine": "libaio"}
+    body: Any = {"most_outstanding": 64, "vary": levels}
+    conf = replace(conf_of({"one": body}), studies={"study": {"title": "", "fio": fio, "experiments": {"one": body}}})
+    measured = {
+        (cell.specification["fio"]["iodepth"], cell.specification["fio"]["numjobs"])
+        for cell in grid.expand_grid(conf, "study")
+    }
+    assert measured == {(1, 1), (1, 8), (1, 64), (8, 1), (8, 8), (64, 1)}
+
+
 def test_an_experiment_sets_the_file_size_of_simulated_drives_alone() -> None:
     twins = config.load_config(fixture_root(), {"drives": ["c400", "wiscsim", "scratch"]})
     body: Any = {"file_size": "40 GiB", "regions": 4, "vary": {"rw": ["read"], "bs": ["4k"], "numjobs": [4]}}

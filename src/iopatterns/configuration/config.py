@@ -111,6 +111,8 @@ class ExperimentConfig(TypedDict):
         figures: The figures about the experiment that the notebook writes, by file name without suffix.
         runtime: The shortest time for which fio must measure in each repetition, such as ``2 s``.
         longer: Cells with a longer runtime. If several entries apply to a cell, the longest runtime is used.
+        most_outstanding: The largest number of outstanding requests, ``iodepth`` times ``numjobs``. Combinations of
+            levels with more are left out.
         file_size: Size of the part of a simulated drive that is read and written, such as ``40 GiB``, instead of the
             size in config.yaml. It replaces the size of the study.
         regions: Number of equal parts of the measured file. Each job of fio uses one part.
@@ -128,6 +130,7 @@ class ExperimentConfig(TypedDict):
     figures: NotRequired[list[str]]
     runtime: NotRequired[str]
     longer: NotRequired[list[LongerCells]]
+    most_outstanding: NotRequired[int]
     file_size: NotRequired[str]
     regions: NotRequired[int]
     twins_only: NotRequired[bool]

@@ -54,7 +54,7 @@ def study_settings(conf: config.Config, study: str) -> dict[str, Any]:
 
 def _digest(content: config.StudyConfig, body: config.ExperimentConfig) -> str:
     asked = {"fio": {**content["fio"], **body.get("fio", {})}, "vary": body["vary"], "regions": body.get("regions")}
-    asked |= {key: body[key] for key in ("file_size", "longer") if key in body}
+    asked |= {key: body[key] for key in ("file_size", "longer", "most_outstanding") if key in body}
     return cells.specification_digest(asked)[:_DIGITS]
 
 

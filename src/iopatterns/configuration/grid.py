@@ -6,6 +6,7 @@ and drive settings. Each combination on a drive is a cell. Its name is readable,
 """
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -370,6 +371,8 @@ def _points_of_experiment(conf: config.Config, study: str, experiment: str, driv
         varied = {name: FACTORS[name].read(level) for name, level in written.items()}
         settings = {name: value for name, value in varied.items() if FACTORS[name].role in SETTING_ROLES}
         point = {**fixed, **{name: value for name, value in varied.items() if name not in settings}}
+        if point.get("iodepth", 1) * point.get("numjobs", 1) > body.get("most_outstanding", math.inf):
+            continue
         log = study_check.user_log(point, conf)
         if log is not None:
             point |= {"rw": log[1].rw, "bs": log[1].largest_bytes}

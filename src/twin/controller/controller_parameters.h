@@ -16,6 +16,8 @@ struct ControllerParameters {
   std::int64_t write_memory_rate = 1;
   double throttle = 0;
   double reordering = 0;
+  double read_locality = 0;
+  std::int64_t completion_window = 0;
 
   void visit(FieldVisitor& v) {
     v.time("read_command_time", read_command_time, kSecond,
@@ -34,6 +36,12 @@ struct ControllerParameters {
     v.optional_ratio("reordering", reordering, 0, 1,
                      "share of commands for which the controller takes a random one of those that wait for it, in "
                      "place of the oldest; 0: in order of arrival");
+    v.optional_ratio("read_locality", read_locality, 0, 1,
+                     "share of a job's reads whose data lie in the flash beside those of its previous read, as after "
+                     "writes with the same random offsets; 0: each where the map says");
+    v.optional_count("completion_window", completion_window, 0, 65536,
+                     "number of the oldest outstanding reads of a job's queue among which a read must be to complete; "
+                     "1: in order of arrival, 0: in any order");
   }
 };
 

@@ -47,6 +47,7 @@ Ssd::Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const Ma
       write_back_(parameters.write_buffer.size > 0 &&
                   (parameters.write_buffer.enabled || parameters.write_buffer.power_loss_protected)),
       reorder_threshold_(threshold(parameters.controller.reordering)),
+      locality_threshold_(threshold(parameters.controller.read_locality)),
       random_(mix(seed)) {
   batch_.reserve(ftl_->properties().program_units);
   const auto initial_bytes = static_cast<std::uint64_t>(parameters.read_cache.initial);
@@ -59,6 +60,9 @@ void Ssd::start(Nanoseconds now, Command& command) {
   last_activity_ = now;
   if (command.index >= states_.size()) states_.resize(2 * command.index + 64);
   states_[command.index].command = &command;
+  if (parameters_.controller.completion_window > 0 && command.request.operation == Operation::kRead) {
+    read_queue(command.request.job).outstanding.push_back(&command);
+  }
   if (reorder_threshold_ == 0 || (waiting_.empty() && accepts_from_ <= now)) return accept(now, command);
   if (waiting_.empty()) events_.schedule(accepts_from_, *this, kAccept);
   waiting_.push_back(&command);
@@ -103,8 +107,10 @@ void Ssd::on_event(Nanoseconds now, std::uint64_t what) {
       }
       return;
     }
-    case kAcknowledge:
-      return respond(now, *states_[what >> kWhatBits].command);
+    case kAcknowledge: {
+      Command& command = *states_[what >> kWhatBits].command;
+      return command.request.operation == Operation::kRead ? end_read(now, command) : respond(now, command);
+    }
     case kAccept:
       return accept_next(now);
     case kDestage:
@@ -191,7 +197,8 @@ void Ssd::read_piece(Nanoseconds now, Command& command, std::uint64_t first, std
                      std::uint64_t skip_bytes, std::uint64_t size_bytes) {
   const std::uint32_t piece = pieces_.take({&command, first, end, skip_bytes, {}});
   const auto units = static_cast<std::uint32_t>(end - first);
-  if (ftl_->read(now, first, units, skip_bytes + size_bytes, kReadPiece | piece)) {
+  const std::uint64_t place = locality_threshold_ == 0 ? first : place_of(first, units, command.request.job);
+  if (ftl_->read(now, place, units, skip_bytes + size_bytes, kReadPiece | piece)) {
     ++command.pending;
     if (!read_cache_.enabled()) return;
     for (std::uint64_t unit = first; unit < end && !piece_of_unit_.full(); ++unit) piece_of_unit_.insert(unit, piece);
@@ -200,6 +207,14 @@ void Ssd::read_piece(Nanoseconds now, Command& command, std::uint64_t first, std
   pieces_.release(piece);
   for (std::uint64_t unit = first; unit < end; ++unit) read_cache_.insert(unit);
   data_in_memory(now, command, size_bytes);
+}
+
+// Returns the first of the units that lie where data of a job are: its previous piece of the same size, or the data.
+std::uint64_t Ssd::place_of(std::uint64_t unit, std::uint32_t units, std::uint32_t job) {
+  ReadQueue& queue = read_queue(job);
+  if (random_.next() >= locality_threshold_ || units != queue.last_units) queue.last_unit = unit;
+  queue.last_units = units;
+  return queue.last_unit;
 }
 
 void Ssd::complete_piece(Nanoseconds now, std::uint32_t number) {
@@ -256,7 +271,7 @@ void Ssd::complete_part(Nanoseconds now, Command& command) {
     read_ahead_.release_below(state.stream, command.request.offset_bytes + command.request.size_bytes);
     prefetch(now, state.stream);
   }
-  if (state.in_memory_until <= now) return respond(now, command);
+  if (state.in_memory_until <= now) return end_read(now, command);
   events_.schedule(state.in_memory_until, *this, command.index << kWhatBits | kAcknowledge);
 }
 
@@ -443,6 +458,29 @@ void Ssd::begin_discard(Nanoseconds now, Command& command) {
     if (done > now) return events_.schedule(done, *this, command.index << kWhatBits | kAcknowledge);
   }
   respond(now, command);
+}
+
+Ssd::ReadQueue& Ssd::read_queue(std::uint32_t job) {
+  if (job >= read_queues_.size()) read_queues_.resize(job + 1UL);
+  return read_queues_[job];
+}
+
+// Responds to a read whose data are in memory, and to those of its queue that waited for it; or lets it wait until it
+// is within the window.
+void Ssd::end_read(Nanoseconds now, Command& command) {
+  const auto window = static_cast<std::size_t>(parameters_.controller.completion_window);
+  if (window == 0) return respond(now, command);
+  states_[command.index].is_done = true;
+  std::deque<Command*>& reads = read_queue(command.request.job).outstanding;
+  for (std::size_t i = 0; i < std::min(window, reads.size());) {
+    Command& read = *reads[i];
+    if (!std::exchange(states_[read.index].is_done, false)) {
+      ++i;
+      continue;
+    }
+    reads.erase(reads.begin() + static_cast<std::ptrdiff_t>(i));
+    respond(now, read);
+  }
 }
 
 void Ssd::respond(Nanoseconds now, Command& command) {

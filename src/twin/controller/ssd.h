@@ -30,8 +30,8 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   // Creates the FTL of the drive, whose client is the controller.
   using MakeFtl = std::function<std::unique_ptr<Ftl>(FtlClient&)>;
 
-  // Link, queue and counters must outlive the drive. `seed` decides the order of commands with reordering. Throws std::invalid_argument, naming the parameter, for parameters
-  // that contradict each other.
+  // Link, queue and counters must outlive the drive. `seed` decides the order of commands with reordering. Throws
+  // std::invalid_argument, naming the parameter, for parameters that contradict each other.
   Ssd(const SsdParameters& parameters, std::uint64_t capacity_bytes, const MakeFtl& make_ftl, Link& link,
       EventQueue& events, Counters& counters, std::uint64_t seed);
 
@@ -47,7 +47,15 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
     std::uint64_t covered_bytes = 0;  // of a read: data prefetched or being prefetched
     std::uint64_t arrived_bytes = 0;  // of a read: data in memory that do not fill a transfer to the host yet
     Nanoseconds in_memory_until = 0;  // of a read: when its data so far have passed through the buffer memory
+    bool is_done = false;             // of a read: complete, but behind others of its queue
     std::uint64_t flush_target = 0;   // of a flush: WriteBuffer::units_removed() at which it is complete
+  };
+
+  // The queue of a job, as far as its reads are concerned.
+  struct ReadQueue {
+    std::deque<Command*> outstanding;  // in order of arrival; empty without a completion window
+    std::uint64_t last_unit = 0;       // of the last piece that was read from flash
+    std::uint32_t last_units = 0;      // number of its units
   };
 
   // A command that needs data for which another command already reads the flash.
@@ -75,6 +83,7 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   void read_range(Nanoseconds now, Command& command, std::uint64_t begin_bytes, std::uint64_t end_bytes);
   void read_piece(Nanoseconds now, Command& command, std::uint64_t first, std::uint64_t end, std::uint64_t skip_bytes,
                   std::uint64_t size_bytes);
+  [[nodiscard]] std::uint64_t place_of(std::uint64_t unit, std::uint32_t units, std::uint32_t job);
   void complete_piece(Nanoseconds now, std::uint32_t piece);
   void remove_read_units(std::uint64_t first, std::uint64_t end);
   void data_in_memory(Nanoseconds now, Command& command, std::uint64_t size_bytes);
@@ -93,6 +102,8 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   void complete_flushes(Nanoseconds now);
   void begin_discard(Nanoseconds now, Command& command);
   void respond(Nanoseconds now, Command& command);
+  void end_read(Nanoseconds now, Command& command);
+  ReadQueue& read_queue(std::uint32_t job);
 
   [[nodiscard]] std::uint64_t first_unit(std::uint64_t offset_bytes) const { return offset_bytes / unit_bytes_; }
   [[nodiscard]] std::uint64_t end_unit(std::uint64_t end_bytes) const {
@@ -112,11 +123,13 @@ class Ssd final : public Device, private EventHandler, private FtlClient {
   UnitTable piece_of_unit_;  // pieces that are being read, if there is a read cache
   SlotPool<Piece> pieces_;
   bool write_back_;
-  Nanoseconds accepts_from_ = 0;  // when the next command is accepted
-  std::uint64_t reorder_threshold_;  // a random number below it means that not the oldest command is accepted
+  Nanoseconds accepts_from_ = 0;      // when the next command is accepted
+  std::uint64_t reorder_threshold_;   // a random number below it means that not the oldest command is accepted
+  std::uint64_t locality_threshold_;  // a random number below it means that a read is beside the previous one
   Random random_;
   std::vector<Command*> waiting_;  // commands that are not accepted yet, in order of arrival; empty without reordering
   std::vector<State> states_;
+  std::vector<ReadQueue> read_queues_;   // by job
   std::vector<std::uint64_t> batch_;     // units on their way to the FTL
   std::deque<Command*> blocked_writes_;  // writes that found the buffer full, in order of arrival
   std::deque<Command*> flushes_;         // in order of arrival
