@@ -393,11 +393,13 @@ def _is_output_name(text: str) -> bool:
 def _loop_values(conf: config.Config, content: config.StudyConfig) -> Iterator[str]:
     """Yield the names that a notebook may loop over to name its outputs.
 
-    These are the names of experiments, drives and factors, and the levels as text.
+    These are the names of experiments, of drives (of the configuration and of the study) and of factors, and the levels
+    as text.
     """
     yield from content["experiments"]
     yield from conf.drives
     for body in content["experiments"].values():
+        yield from body.get("drives", ())
         for factor, levels in body["vary"].items():
             yield from (factor, FACTORS[factor].column, *map(str, levels))
 
