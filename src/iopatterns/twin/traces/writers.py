@@ -86,7 +86,8 @@ def _write_blkparse(path: Path, pieces: Iterable[pd.DataFrame], coverage: Covera
                 what, end = "FN [twin]", "FN 0 + 0 [0]"
             else:
                 begin, count = _sectors(offset, size, coverage)
-                what, end = (f"{kinds[operation]} {begin} + {count} [{by}]" for by in ("twin", "0"))
+                request = f"{kinds[operation]} {begin} + {count}"
+                what, end = f"{request} [twin]", f"{request} [0]"
             issued = arrival if dispatched == UNKNOWN_TIME else dispatched
             for time_ns, action, text in ((arrival, "Q", what), (issued, "D", what), (completed, "C", end)):
                 if time_ns != UNKNOWN_TIME:
