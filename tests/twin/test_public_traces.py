@@ -38,6 +38,8 @@ PUBLIC = [
         [(0, 4096, 512, 0), (1, 0, 512, 1000)],
     ),
     ("Alibaba", "dev,op,off,len,ts\n" + ALIBABA, ALIBABA_ROWS),
+    ("Alibaba", ALIBABA.replace(",", "\t"), ALIBABA_ROWS),
+    ("Alibaba", ALIBABA.lower().replace(",", "; "), ALIBABA_ROWS),
     (
         "Tencent",
         "1538323199,16,8,1,1063\n1538323200,24,72,0,1063\n",
@@ -46,8 +48,9 @@ PUBLIC = [
     ("MSR Cambridge", MSR, [(READ, 383496192, 32768, 0), (WRITE, 310378496, 4096, 1332052600)]),
     (
         "SYSTOR 2017",
-        "Timestamp,Response,IOType,LUN,Offset,Size\n1455592255.000099000,0.000341000,R,1,8192,4096\n",
-        [(READ, 8192, 4096, 0)],
+        "Timestamp,Response,IOType,LUN,Offset,Size\n1455592255.000099000,0.000341000,R,1,8192,4096\n"
+        "1455592255.000100000,0.1,W,1,0,4096\n",
+        [(READ, 8192, 4096, 0), (WRITE, 0, 4096, 1000)],
     ),
     (
         "MQSim",
@@ -98,6 +101,37 @@ def test_a_damaged_compressed_trace_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, gzip.compress((ALIBABA * 10_000).encode())[:-500])
     with pytest.raises(twin.TwinError, match="compressed data are damaged or incomplete"):
         rows_of(path)
+
+
+def test_an_unknown_response_time_is_an_unknown_completion(tmp_path: Path) -> None:
+    lines = [f"145559225{at}.5,{response},R,1,8192,4096" for at, response in enumerate(["0.000341000", "", ""])]
+    table = pd.concat(list(traces.read_pieces(written(tmp_path, "\n".join(lines)))))
+    assert table["completed_ns"].tolist() == [341_000, traces.UNKNOWN_TIME, traces.UNKNOWN_TIME]
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";"])
+def test_the_own_csv_may_have_other_separators_and_capitals(separator: str, tmp_path: Path) -> None:
+    lines = "Operation,Offset_Bytes,Size_Bytes,Time_ns\nwrite,4096,512,7\n"
+    assert rows_of(written(tmp_path, lines.replace(",", separator), "t.csv")) == [(WRITE, 4096, 512, 0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty. Valid formats: Parquet, "),
+        ("\n\n", "the file is blank. Valid formats: Parquet, "),
+        ("op,lba,len\nR,5,8\n", "no column 'operation'.* Read another format with --adapter FILE.py:CLASS"),
+        ("0,x,5,8,7\n", "line 1: not a trace. Valid formats: Parquet, .* --adapter FILE.py:CLASS"),
+        (
+            ALIBABA + "0,R,18446744073709551615,512,1577808000000427\n",
+            "line 3: offset is '18446744073709551615', not a"
+            " whole number of bytes from 0 to 2.62. --skip-bad leaves out faulty lines",
+        ),
+    ],
+)
+def test_a_file_that_is_no_trace_is_refused_with_what_to_do(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(twin.TwinError, match=message):
+        rows_of(written(tmp_path, text, "t.csv"))
 
 
 def test_the_message_about_a_trace_without_header_says_what_it_looks_like(tmp_path: Path) -> None:

@@ -159,21 +159,22 @@ def _delimited_form(source: TraceFile, lines: list[str]) -> TraceForm | None:
         TwinError: The file is a CSV file with a header that lacks a column.
     """
     first, second = [*lines, "", ""][:2]
-    for layout in delimited.LAYOUTS:
+    layouts = delimited.layouts(first)
+    for layout in layouts:
         headed = layout.with_header(first)
         if headed is not None:
             return _with_layout(layout.name, headed, 1)
-    names = [name.strip() for name in first.split(",")]
-    if set(REQUEST_COLUMNS) & {name.strip('"') for name in names}:
-        layout = delimited.own_layout([name.strip('"') for name in names])
-        source.check_columns(layout.columns)
-        return _with_layout(_OWN_CSV, layout, 1)
+    separator = delimited.separator(first)
+    names = [name.strip().strip('"') for name in first.lower().split(separator)]
+    if set(REQUEST_COLUMNS) & set(names):
+        source.check_columns(names)
+        return _with_layout(_OWN_CSV, delimited.own_layout(names, separator), 1)
     for header_lines, line in enumerate((first, second)):
-        fitting = next((layout for layout in delimited.LAYOUTS if layout.fits(line)), None)
+        fitting = next((layout for layout in layouts if layout.fits(line)), None)
         if fitting is not None and (not header_lines or not any(map(str.isdigit, first[:1]))):
             guess = f"this looks like a block trace of {fitting.name}: {fitting.description}"
             return _with_layout(fitting.name, fitting, header_lines, guess)
-    if compressed.plain_name(source.path).suffix == ".csv":
+    if compressed.plain_name(source.path).suffix == ".csv" and not any(map(str.isdigit, names)):
         source.check_columns(names)
     return None
 
@@ -202,6 +203,8 @@ def _detect_form(source: TraceFile) -> TraceForm:
     for each in TRACE_FORMS:
         if each.matches(head, line, path):
             return each
+    if not head.strip():
+        raise source.error(f"the file is {'blank' if head else 'empty'}. {_VALID_FORMS}")
     found = _delimited_form(source, lines[:2])
     if found is None:
         raise source.error(f"not a trace. {_VALID_FORMS}", "line 1")

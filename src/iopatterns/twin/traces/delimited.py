@@ -53,8 +53,8 @@ class Layout:
         times: Column and unit in nanoseconds of each time, by the name of the time in tables; see `TIME_COLUMNS`.
         duration: Column of the time between arrival and completion, and its unit in nanoseconds; None if there is none.
         volume: Columns that together name the disk of a request.
-        operations: Meaning of other words for operations, such as ``0``.
-        separator: ``,``, or a space for any number of spaces and tabs.
+        operations: Meaning of the words for operations in lower case, such as ``0``; None for those of this project.
+        separator: A character between the columns, or a space for any number of spaces and tabs.
         has_more: Whether a line may have more columns.
         origin: Arrival time, in its unit, that is subtracted from all arrival times from this time on. In nanoseconds,
             such times would not fit into 64 bits.
@@ -79,8 +79,7 @@ class Layout:
         Args:
             word: The word in a line, such as ``R``.
         """
-        word = word.strip()
-        return OPERATION_NUMBERS.get(word.lower()) if self.operations is None else self.operations.get(word)
+        return (OPERATION_NUMBERS if self.operations is None else self.operations).get(word.strip().lower())
 
     @property
     def description(self) -> str:
@@ -92,8 +91,8 @@ class Layout:
         if self.duration is not None:
             named[self.duration[0]] = spans[self.duration[1]]
         if self.operations is not None:
-            words = ", ".join(f"{word} {list(OPERATIONS)[number]}" for word, number in self.operations.items())
-            named[self.operation] = words
+            names = {word: list(OPERATIONS)[number] for word, number in self.operations.items()}
+            named[self.operation] = ", ".join(f"{word.upper()} {name}" for word, name in names.items() if word != name)
         return ", ".join(f"{column} ({named[column]})" if column in named else column for column in self.columns)
 
     @property
@@ -110,9 +109,9 @@ class Layout:
         if self.separator == " ":
             return line.split()
         if '"' not in line:
-            return line.rstrip("\r\n").split(",")
+            return line.rstrip("\r\n").split(self.separator)
         try:
-            return next(csv.reader([line]))
+            return next(csv.reader([line], delimiter=self.separator))
         except csv.Error as error:  # for example, a carriage return between fields
             raise ValueError(f"not a line of CSV: {error}") from None
 
@@ -159,7 +158,8 @@ class Layout:
                 word = str(int(word) - (self.origin if int(word) >= self.origin else 0))
             times[column] = _time_ns(word, name, unit_ns, may_be_unknown=column != "arrival_ns")
         if self.duration is not None:
-            times["completed_ns"] = times["arrival_ns"] + _time_ns(field[self.duration[0]], *self.duration)
+            lasted = _time_ns(field[self.duration[0]], *self.duration, may_be_unknown=True)
+            times["completed_ns"] = UNKNOWN_TIME if lasted == UNKNOWN_TIME else times["arrival_ns"] + lasted
         arrival, dispatched, completed = times.values()
         if UNKNOWN_TIME != dispatched < arrival:
             raise ValueError(f"dispatched_ns is {dispatched}, before the request was queued")
@@ -198,6 +198,7 @@ _TENCENT, _DISKSIM = "Tencent", "DiskSim"
 _UNIX_EPOCH_TICKS = 116_444_736_000_000_000  # 100 ns since 1601, as Windows counts
 _01 = {"0": _READ, "1": _WRITE}
 _10 = {"0": _WRITE, "1": _READ}
+_RW = {"r": _READ, "w": _WRITE, "read": _READ, "write": _WRITE}
 _ALI = ("device_id", "opcode", "offset", "length", "timestamp")
 # A file has the first layout whose header or values it has
 LAYOUTS = (
@@ -210,7 +211,7 @@ LAYOUTS = (
         {"arrival_ns": ("Timestamp", _TICK)},
         ("ResponseTime", _TICK),
         ("Hostname", "DiskNumber"),
-        {**dict.fromkeys(("Read", "read", "R"), _READ), **dict.fromkeys(("Write", "write", "W"), _WRITE)},
+        _RW,
         origin=_UNIX_EPOCH_TICKS,
     ),
     Layout(
@@ -222,7 +223,7 @@ LAYOUTS = (
         {"arrival_ns": ("Timestamp", _S)},
         ("Response", _S),
         ("LUN",),
-        {"R": _READ, "W": _WRITE},
+        _RW,
     ),
     Layout(
         "Alibaba",
@@ -232,7 +233,7 @@ LAYOUTS = (
         ("length", 1),
         {"arrival_ns": ("timestamp", _US)},
         volume=("device_id",),
-        operations={"R": _READ, "W": _WRITE},
+        operations=_RW,
     ),
     Layout(
         "SPC (UMass)",
@@ -242,7 +243,7 @@ LAYOUTS = (
         ("Size", 1),
         {"arrival_ns": ("Timestamp", _S)},
         volume=("ASU",),
-        operations={"R": _READ, "W": _WRITE, "r": _READ, "w": _WRITE},
+        operations=_RW,
         has_more=True,
     ),
     Layout(
@@ -263,7 +264,7 @@ LAYOUTS = (
         ("size", _SECTOR),
         {"arrival_ns": ("timestamp", _NS)},
         volume=("major", "minor"),
-        operations={"R": _READ, "W": _WRITE},
+        operations=_RW,
         separator=" ",
         has_more=True,
     ),
@@ -292,18 +293,35 @@ LAYOUTS = (
 )
 
 
-def own_layout(names: Sequence[str]) -> Layout:
+def separator(line: str) -> str:
+    """Return the character that separates the columns of CSV in a line: a comma, a tab or a semicolon."""
+    return next((each for each in (",", "\t", ";") if each in line), ",")
+
+
+def layouts(line: str) -> list[Layout]:
+    """Return `LAYOUTS` with the character that separates the columns of a line.
+
+    Args:
+        line: The first line of a file.
+    """
+    given = separator(line)
+    return [each if each.separator == " " else replace(each, separator=given) for each in LAYOUTS]
+
+
+def own_layout(names: Sequence[str], separator: str) -> Layout:
     """Return the layout of a CSV file of this project, whose header has the columns of docs/traces.md in any order.
 
     Args:
         names: The names of the columns.
+        separator: The character between the columns.
     """
     times = {column: (name, _NS) for column, name in TIME_COLUMNS.items() if name in names}
     if "arrival_ns" not in times and "time_us" in names:
         times = {"arrival_ns": ("time_us", _US), **times}
     if "arrival_ns" not in times:
         times = {}
-    return Layout("CSV with a head", tuple(names), "operation", ("offset_bytes", 1), ("size_bytes", 1), times)
+    named = Layout("CSV with a head", tuple(names), "operation", ("offset_bytes", 1), ("size_bytes", 1), times)
+    return replace(named, separator=separator)
 
 
 def _bytes(word: str, name: str, unit: int) -> int:
@@ -504,7 +522,8 @@ def _requests(table: "pyarrow.Table", layout: Layout) -> pd.DataFrame:
             times = pc.subtract(times, pc.if_else(pc.greater_equal(times, layout.origin), layout.origin, 0))
         columns[name] = _scaled(times, unit, unknown=name != "arrival_ns")
     if layout.duration is not None:
-        columns["completed_ns"] = columns["arrival_ns"] + _scaled(table.column(layout.duration[0]), layout.duration[1])
+        lasted = _scaled(table.column(layout.duration[0]), layout.duration[1], unknown=True)
+        columns["completed_ns"] = np.where(lasted == UNKNOWN_TIME, UNKNOWN_TIME, columns["arrival_ns"] + lasted)
     earlier = columns.get("arrival_ns", np.empty(0))
     for name in ("dispatched_ns", "completed_ns"):
         if name in columns:
