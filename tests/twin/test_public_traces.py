@@ -5,19 +5,22 @@ import gzip
 import json
 import lzma
 from pathlib import Path
+from types import ModuleType
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from twins import command
 
 from iopatterns import twin
 from iopatterns.twin import traces
-from iopatterns.twin.traces import delimited, oracle_general
+from iopatterns.twin.traces import blktrace, delimited, event_tools, iolog, oracle_general
+from iopatterns.twin.traces.line_blocks import NotPlainError
 
 READ, WRITE, FLUSH, DISCARD = range(4)
 # Format, text, and the requests: operation, offset, size and arrival time
@@ -163,11 +166,115 @@ def test_a_block_of_lines_is_parsed_as_its_lines_are(rows: list[tuple[str, ...]]
     layout = next(each for each in delimited.LAYOUTS if each.name == name)
     order = [0, 1, 2, 3, 4] if name == "Alibaba" else [0, 2, 3, 1, 4]
     lines = [",".join(row[at] for at in order) for row in rows]
-    piece = delimited._parse_block("\n".join(lines).encode(), layout)
+    piece = delimited.parse_block("\n".join(lines).encode(), layout)
     if piece is not None:
         expected = [layout.request(layout.split(line)) for line in lines]
         found = piece[["operation", "offset_bytes", "size_bytes", "arrival_ns", "volume"]]
         assert list(found.itertuples(index=False, name=None)) == [(*row[:4], row[6]) for row in expected]
+
+
+# Parts of lines, from which blocks of plain lines and blocks with odd lines are made
+BLKPARSE_LINES = [
+    "  8,0    3        1     0.{at:09d}   697  Q  WS 2048 + 8 [fio]",
+    "  8,16   0       12     0.{at:09d} 12345  D FWFS 8 + 16 [Web Content 2]",
+    "  8,0    0       13     0.{at:09d}     0  C   R 8 + 16 [0]",
+    "  8,0    0       14     0.{at:09d}     0  C  FN 18446744073709551615 + 0 [0]",
+    "  8,0    0       15     0.{at:09d}     1  Q  FN [jbd2]",
+    "  8,0    0       16     0.{at:09d}     1  Q  FWS 8 + 8 [jbd2]",
+    "  8,0    0       17     0.{at:09d}     1  D   R 8 + 16 [fio]",
+    "  8,0    0       18     0.{at:09d}     1  R   R 8 + 16 [0]",
+    "  8,0    0       19     0.{at:09d}     0  m   N cfq1234 insert: Q R 8 + 8",
+    "  8,0    0       20     0.{at:09d}     1  A   W 8 + 8 <- (8,1) 0",
+    "  8,0    0       21     0.{at:09d}     1  U   N [fio] 3",
+    "  8,0    0       22     0.{at:09d}     1  Q   D 64 + 0 [fstrim]",
+    "  8,0    0       23     0.{at:09d}     1  D   N 36 (12 01 00 00 24 00 ..) [smartctl]",
+    "  8,0    0       24     0.{at:09d}     1  Q   R (12 01 00 00 24 00 ..) [smartctl]",
+    "  8,0    0       25     0.{at:09d}     1  Q   W 36028797018963968 + 8 [f]",
+    "",
+]
+PERF_LINES = [
+    "  fio  697 [001]     5.{at:09d}: block:block_rq_issue: 8,16 WS 4096 () 8 + 8 none,0,0 [fio]",
+    "  Web Content 2 9 [001]  5.{at:09d}:   1 block:block_bio_queue: 8,16 R 8 + 8 [Web Content]",
+    "  swapper     0 [006]     5.{at:09d}: block:block_rq_complete: 8,16 WS () 8 + 8 [0]",
+    "  swapper     0 [006]     5.{at:09d}: block:block_rq_complete: 8,16 FF () 18446744073709551615 + 0 [0]",
+    "  fio  697 [001]     5.{at:09d}: sched:sched_switch: prev_comm=fio",
+    "  fio  697 [001]     5.{at:09d}: block:block_plug: [fio]",
+    "  fio  697 [001]     5.{at:09d}: block:block_rq_issue: 8,16 FF 0 () 0 + 0 [fio]",
+    "  fio  697 [001]     5.{at:09d}: block:block_rq_issue: 8,16 R 4096 () 36028797018963968 + 8 [fio]",
+]
+BIOSNOOP_LINES = [
+    "1.{at:09d}  java           10958  sda     W 8          4096      0.25",
+    "1.{at:09d}  Web Content 2  2406   sdb     WS 24        512       0.123456",
+    "1.{at:09d}  jbd2           2406           R 24        512       0.01",
+    "1.{at:09d}  jbd2           2406   sda     FF 0        0       0.01",
+    "1.{at:09d}  kworker/23:1   9126           R 18446744073709551615 0         0.61",
+    "1.{at:09d}                 9126   sda     N 8 512         0.61",
+]
+IOLOG_LINES = [
+    "{at} /a read 0 4096",
+    "{at} /b  write 4096 512",
+    "{at} /a sync 4096 512",
+    "{at} /a datasync",
+    "{at} /b trim 0 4096",
+    "{at} /c add",
+    "{at} /c open",
+    "{at} /a close",
+]
+
+
+@pytest.mark.parametrize(
+    ("parser", "first", "lines"),
+    [
+        ((blktrace, "_parse_plain"), "  8,0 0 1 0.0 1 D R 8 + 8 [f]", BLKPARSE_LINES),
+        ((blktrace, "_parse_plain"), "  8,0 0 1 0.0 1 Q R 8 + 8 [f]", BLKPARSE_LINES),
+        ((event_tools, "_parse_plain"), "  f 1 [000] 4.5: block:block_rq_issue: 8,0 R 4096 () 8 + 8 [f]", PERF_LINES),
+        ((event_tools, "_parse_plain"), "  f 1 [000] 4.5: block:block_bio_queue: 8,0 R 8 + 8 [f]", PERF_LINES),
+        ((event_tools, "_parse_plain_requests"), BIOSNOOP_LINES[0].format(at=0), BIOSNOOP_LINES),
+        ((iolog, "_parse_plain"), "fio version 3 iolog", IOLOG_LINES),
+    ],
+)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_blocks_of_events_are_parsed_as_their_lines_are(
+    parser: tuple[ModuleType, str], first: str, lines: list[str], data: st.DataObject, tmp_path: Path
+) -> None:
+    module, function = parser
+    chosen = data.draw(st.lists(st.sampled_from(lines), max_size=12))
+    path = written(tmp_path, "\n".join([first, *(line.format(at=at + 1) for at, line in enumerate(chosen))]))
+
+    def read() -> tuple[object, object]:
+        coverage = traces.Coverage()
+        pieces = list(traces.read_pieces(path, coverage=coverage))
+        return pd.concat([pd.DataFrame(), *pieces]).to_dict("list"), coverage.to_dict()
+
+    found = read()
+    by_line = {"side_effect": NotPlainError} if module is not iolog else {"return_value": None}
+    with mock.patch.object(module, function, **by_line):
+        assert read() == found
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "text"),
+    [
+        (blktrace, "_parse_plain", "\n".join(BLKPARSE_LINES[:12]).format(at=5)),
+        (event_tools, "_parse_plain", "\n".join(PERF_LINES[:7]).format(at=5)),
+        (event_tools, "_parse_plain_requests", "\n".join(BIOSNOOP_LINES[:4]).format(at=5)),
+        (
+            iolog,
+            "_parse_plain",
+            "fio version 3 iolog\n" + "\n".join(IOLOG_LINES).replace("datasync", "sync 0 0").format(at=5),
+        ),
+    ],
+)
+def test_plain_lines_of_events_are_not_parsed_one_by_one(
+    module: ModuleType, function: str, text: str, tmp_path: Path
+) -> None:
+    with (
+        mock.patch.object(module, "numbered_lines", side_effect=AssertionError),
+        mock.patch.object(module, function, wraps=getattr(module, function)) as parse,
+    ):
+        assert rows_of(written(tmp_path, text + "\n"))
+    assert parse.called
 
 
 def test_a_faulty_line_among_many_is_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -257,9 +257,9 @@ def read_pieces(path: Path, **options: Unpack[ReadingOptions]) -> Iterator[pd.Da
         trace_form = _detect_form(source)
         if given.issued and not trace_form.has_issued:
             raise source.error(f"the format {trace_form.name} does not record issued requests separately")
-        starts = _volume_starts(trace_form, source, given)
+        places = _Places(lambda: _volume_starts(trace_form, source, given), given.volumes)
         has_requests = False
-        for piece in _selected(trace_form.read(source), source, starts, given):
+        for piece in _selected(trace_form.read(source), source, places, given):
             has_requests = has_requests or len(piece) > 0
             coverage.represented["requests"] += len(piece)
             yield piece
@@ -291,12 +291,39 @@ class _Selection:
         return selection
 
 
+class _Places:
+    """Where each volume of a trace begins in the address range of the tables.
+
+    The first volume begins at 0, so that the trace is read once more only if it has a second volume.
+
+    Attributes:
+        starts: Start of each selected volume that has appeared, in bytes.
+    """
+
+    def __init__(self, find_all: Callable[[], dict[str, int]], selected: tuple[str, ...]) -> None:
+        self.starts: dict[str, int] = {}
+        self._find_all = find_all
+        self._selected = selected
+
+    def add(self, volumes: Iterable[str]) -> None:
+        """Determine where volumes begin that have not appeared before.
+
+        Args:
+            volumes: Names of volumes; those that are not selected are ignored.
+
+        Raises:
+            TwinError: The trace has no volume of a given name, or is faulty.
+        """
+        new = [each for each in volumes if each not in self.starts and (not self._selected or each in self._selected)]
+        if new:
+            self.starts = {new[0]: 0} if len(new) == 1 and not self.starts else self._find_all()
+
+
 def _volume_starts(trace_form: TraceForm, source: TraceFile, given: _Selection) -> dict[str, int]:
-    """Return where each volume begins in the address range of the tables.
+    """Return where each volume begins in the address range of the tables, after reading the file once.
 
     The requests of a single volume keep their offsets. Otherwise the volumes follow one another in the order of their
-    first requests. Each extends to the end of its furthest request, rounded up to a multiple of 4 KiB. The file is read
-    for this once more, unless one volume is selected.
+    first requests. Each extends to the end of its furthest request, rounded up to a multiple of 4 KiB.
 
     Args:
         trace_form: The format of the trace.
@@ -306,14 +333,10 @@ def _volume_starts(trace_form: TraceForm, source: TraceFile, given: _Selection) 
     Raises:
         TwinError: The trace has no volume of a given name, or is faulty.
     """
-    if len(given.volumes) == 1:
-        return {given.volumes[0]: 0}
     quiet = dataclasses.replace(source, skipped=None if source.skipped is None else SkippedLines(), coverage=Coverage())
     ends: dict[str, int] = {}
     for piece in trace_form.read(quiet):
         if "volume" not in piece:
-            if not given.volumes:
-                return {}
             continue
         end = piece["offset_bytes"] + piece["size_bytes"]
         for volume, furthest in end.groupby(piece["volume"], observed=True, sort=False).max().items():
@@ -341,14 +364,14 @@ def _check_volumes(source: TraceFile, asked: tuple[str, ...], found: "dict[str, 
 
 
 def _selected(
-    pieces: Iterator[pd.DataFrame], source: TraceFile, starts: dict[str, int], given: _Selection
+    pieces: Iterator[pd.DataFrame], source: TraceFile, places: _Places, given: _Selection
 ) -> Iterator[pd.DataFrame]:
     """Yield the requests of the selected volumes and blocks, at their places and with times since the first of them.
 
     Args:
         pieces: All requests of the trace, with their volumes.
         source: The trace file.
-        starts: Where each selected volume begins; empty if the requests keep their offsets.
+        places: Where each selected volume begins.
         given: Which requests are selected.
 
     Raises:
@@ -364,7 +387,8 @@ def _selected(
             counts = piece["volume"].value_counts(sort=False)
             named = {str(volume): int(number) for volume, number in counts.items() if number}
             seen.update(named)
-            piece = _placed(piece, starts)  # noqa: PLW2901
+            places.add(named)
+            piece = _placed(piece, places.starts)  # noqa: PLW2901
         elif given.volumes:
             piece = piece.iloc[:0]  # noqa: PLW2901
         if given.volumes:
@@ -385,7 +409,7 @@ def _selected(
         if len(piece):
             yield piece
     _check_volumes(source, given.volumes, seen)
-    coverage.parts.update({volume: count for volume, count in seen.items() if not starts or volume in starts})
+    coverage.parts.update({volume: count for volume, count in seen.items() if volume in places.starts})
 
 
 def _placed(piece: pd.DataFrame, starts: dict[str, int]) -> pd.DataFrame:
@@ -393,11 +417,11 @@ def _placed(piece: pd.DataFrame, starts: dict[str, int]) -> pd.DataFrame:
 
     Args:
         piece: The requests, with their volumes.
-        starts: Where each volume begins; empty if all requests keep their offsets.
+        starts: Where each selected volume begins.
     """
     codes, names = piece["volume"].cat.codes.to_numpy(), [str(name) for name in piece["volume"].cat.categories]
     piece = piece.drop(columns="volume")
-    if not starts or (len(names) == 1 and starts.get(names[0]) == 0):
+    if len(names) == 1 and starts.get(names[0]) == 0:
         return piece
     known = np.array([name in starts for name in names])[codes]
     begin = np.array([starts.get(name, 0) for name in names], dtype=np.uint64)[codes]

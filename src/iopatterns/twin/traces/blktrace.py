@@ -5,21 +5,43 @@ events of each request to one request.
 """
 
 import heapq
+import itertools
 import re
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from iopatterns.base import compressed
 from iopatterns.base.coverage import Coverage
 from iopatterns.base.input_file import MAX_NUMBER, SkippedLines, printable
-from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN_TIME, TraceFile, TraceRequest, request_tables
+from iopatterns.twin.traces.form import (
+    OPERATIONS,
+    PIECE_REQUESTS,
+    UNKNOWN_TIME,
+    TraceFile,
+    TraceRequest,
+    request_tables,
+)
+from iopatterns.twin.traces.line_blocks import (
+    NotPlainError,
+    extract,
+    line_blocks,
+    numbered_lines,
+    require,
+    split_lines,
+    whole_numbers,
+    words,
+)
+
+if TYPE_CHECKING:
+    import pyarrow
 
 KERNEL_SECTOR_BYTES = 512
 _READ, _WRITE, _FLUSH, _DISCARD = (OPERATIONS[name] for name in ("read", "write", "flush", "discard"))
@@ -55,37 +77,78 @@ class BlockEvent(NamedTuple):
 
 
 BlockEvents = Iterable[tuple[str, BlockEvent]]  # each with its place in the file, for messages
+ACTIONS = ("Q", "D", "R", "C")  # the actions of events, by their numbers in tables
 
 
-# ---- From events to requests
+# ---- Tables of events
 
-_Issued = list[Any]  # as `TraceRequest`, and changed at its completion
-_InFlight = dict[tuple[str, int, int], deque[_Issued]]  # by device, operation and offset
+# The columns are the attributes of `BlockEvent`: device is categorical, action is a position in `ACTIONS`
+_TYPES = {"time_ns": np.int64, "action": np.uint8, "flushes": np.bool_, "operation": np.uint8}
+_TYPES |= {"offset_bytes": np.int64, "size_bytes": np.int64}
+_MOST_SECTORS = MAX_NUMBER // KERNEL_SECTOR_BYTES
 
 
-def read_events(source: TraceFile, events: Callable[[TraceFile], BlockEvents]) -> Iterator[pd.DataFrame]:
-    """Yield the requests of a trace as tables, see `traces.read_pieces`.
+def event_tables(source: TraceFile, events: BlockEvents) -> Iterator[pd.DataFrame]:
+    """Yield events as tables, in the same order.
 
-    These are the requests issued to the drive if ``source.issued`` is set, or if the first 100,000 events do not
-    contain a queued request. Otherwise they are the queued requests.
+    An event without a place on the device is counted in the coverage of the trace, and left out.
 
     Args:
-        source: The trace file.
-        events: Yields the events of the trace; it is called twice.
+        source: The trace file, which receives the faults.
+        events: The events, each with its place in the file.
+    """
+    checked = _checked_events(source, events)
+    while rows := list(islice(checked, PIECE_REQUESTS)):
+        columns = dict(zip(BlockEvent._fields, zip(*rows, strict=True), strict=True))
+        columns["action"] = tuple(map(ACTIONS.index, columns["action"]))
+        table = pd.DataFrame({name: np.array(columns[name], dtype=each) for name, each in _TYPES.items()})
+        yield table.assign(device=pd.Categorical(columns["device"]))
+
+
+def event_table(columns: Mapping[str, "pyarrow.Array"], action_names: Mapping[str, str]) -> pd.DataFrame:
+    """Return the events in the columns of a text as a table.
+
+    Events of requests that have no effect on a replay are left out.
+
+    Args:
+        columns: The columns as strings: ``device``, ``seconds``, ``fraction`` (at most nine digits), ``action``,
+            ``rwbs``, ``sector`` and ``count``. The last two are empty for a request without sectors.
+        action_names: Letters of actions, see `BlockEvent`, by their names in the text.
 
     Raises:
-        TwinError: The first 100,000 events contain no such request.
+        NotPlainError: A value is not valid, or has no place on the device.
     """
-    quiet = replace(source, skipped=None if source.skipped is None else SkippedLines(), coverage=Coverage())
-    actions = {event.action for _, event in islice(events(quiet), _EXAMINED_EVENTS)}
-    if "Q" in actions and not source.issued:
-        yield from request_tables(_queued_requests(_checked_events(source, events(source))), ("arrival_ns",))
-    elif "D" in actions:
-        times = ("arrival_ns", "dispatched_ns", *(["completed_ns"] if "C" in actions else []))
-        yield from request_tables(_issued_requests(_checked_events(source, events(source))), times)
-    else:
-        which = "issued to the drive (D)" if source.issued else "queued (Q) or issued to the drive (D)"
-        raise source.error(f"no request {which} among the first {_EXAMINED_EVENTS} events. Record these events, too")
+    import pyarrow.compute as pc
+
+    actions, action_codes = words(columns["action"])
+    action = np.array([ACTIONS.index(action_names[name]) for name in actions], dtype=np.uint8)[action_codes]
+    kinds, kind_codes = words(columns["rwbs"])
+    meanings = [operation_of(kind) for kind in kinds]
+    moves = np.array([operation is not None for operation, _ in meanings], dtype=bool)[kind_codes]
+    flushes = np.array([flushes for _, flushes in meanings], dtype=bool)[kind_codes]
+    operation = np.array([operation or 0 for operation, _ in meanings], dtype=np.uint8)[kind_codes]
+    has_place = pc.not_equal(columns["sector"], "").to_numpy(zero_copy_only=False)
+    # a packet command has no sectors, and a line without them may be faulty
+    require((has_place | ~moves | flushes | np.isin(action, [ACTIONS.index("R"), ACTIONS.index("C")])).all())
+    count = np.where(moves, whole_numbers(columns["count"], _MOST_SECTORS), 0)
+    sector = np.where(count > 0, whole_numbers(columns["sector"], 2**64), 0)
+    require((sector < _MOST_SECTORS).all())
+    seconds = whole_numbers(columns["seconds"], MAX_NUMBER // 10**9).astype(np.int64)
+    fraction = whole_numbers(pc.utf8_rpad(columns["fraction"], 9, "0"), 10**9).astype(np.int64)
+    devices, device_codes = words(columns["device"])
+    table = pd.DataFrame(
+        {
+            "time_ns": seconds * 10**9 + fraction,
+            "action": action,
+            "flushes": flushes,
+            "operation": operation,
+            "offset_bytes": sector.astype(np.int64) * KERNEL_SECTOR_BYTES,
+            "size_bytes": count.astype(np.int64) * KERNEL_SECTOR_BYTES,
+            "device": pd.Categorical.from_codes(device_codes, pd.Index(devices)),
+        }
+    )
+    has_effect = (moves & has_place) | flushes
+    return table if has_effect.all() else table[has_effect]
 
 
 def _checked_events(source: TraceFile, events: BlockEvents) -> Iterator[BlockEvent]:
@@ -104,23 +167,69 @@ def _checked_events(source: TraceFile, events: BlockEvents) -> Iterator[BlockEve
             if event.action in _COUNTED:
                 source.coverage.left_out[_IMPOSSIBLE.format(event.offset_bytes // KERNEL_SECTOR_BYTES)] += 1
         else:
-            yield event
+            yield event if event.size_bytes else event._replace(offset_bytes=0)
 
 
-def _queued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
-    """Yield a request for each event ``Q`` (queued).
+# ---- From events to requests
+
+_Issued = list[Any]  # as `TraceRequest`, and changed at its completion
+_InFlight = dict[tuple[str, int, int], deque[_Issued]]  # by device, operation and offset
+
+
+def read_events(source: TraceFile, events: Callable[[TraceFile], Iterator[pd.DataFrame]]) -> Iterator[pd.DataFrame]:
+    """Yield the requests of a trace as tables, see `traces.read_pieces`.
+
+    These are the requests issued to the drive if ``source.issued`` is set, or if the first 100,000 events do not
+    contain a queued request. Otherwise they are the queued requests.
+
+    Args:
+        source: The trace file.
+        events: Yields the events of the trace as tables, see `event_tables`; it is called twice.
+
+    Raises:
+        TwinError: The first 100,000 events contain no such request.
+    """
+    quiet = replace(source, skipped=None if source.skipped is None else SkippedLines(), coverage=Coverage())
+    examined = 0
+    actions: set[str] = set()
+    for table in events(quiet):
+        actions |= {ACTIONS[number] for number in table["action"].iloc[: _EXAMINED_EVENTS - examined].unique()}
+        examined += len(table)
+        if examined >= _EXAMINED_EVENTS:
+            break
+    if "Q" in actions and not source.issued:
+        yield from filter(len, map(_queued_requests, events(source)))
+    elif "D" in actions:
+        times = ("arrival_ns", "dispatched_ns", *(["completed_ns"] if "C" in actions else []))
+        yield from request_tables(_issued_requests(events(source)), times)
+    else:
+        which = "issued to the drive (D)" if source.issued else "queued (Q) or issued to the drive (D)"
+        raise source.error(f"no request {which} among the first {_EXAMINED_EVENTS} events. Record these events, too")
+
+
+def _queued_requests(events: pd.DataFrame) -> pd.DataFrame:
+    """Return a request for each event ``Q`` (queued).
 
     A write that flushes the drive's cache first becomes two requests: a flush and a write.
     """
-    for time_ns, device, action, flushes, operation, offset, size in events:
-        if action == "Q":
-            if flushes:
-                yield _FLUSH, 0, 0, time_ns, UNKNOWN_TIME, UNKNOWN_TIME, device
-            if size:
-                yield operation, offset, size, time_ns, UNKNOWN_TIME, UNKNOWN_TIME, device
+    has_data = events["size_bytes"] > 0
+    queued = events[(events["action"] == ACTIONS.index("Q")) & (events["flushes"] | has_data)]
+    flushes, has_data = queued["flushes"].to_numpy(), (queued["size_bytes"] > 0).to_numpy()
+    rows = np.repeat(np.arange(len(queued)), flushes.astype(int) + has_data)
+    is_flush = flushes[rows] & np.concatenate([[True], rows[1:] != rows[:-1]])[: len(rows)]
+    requests = queued.iloc[rows]
+    return pd.DataFrame(
+        {
+            "operation": np.where(is_flush, _FLUSH, requests["operation"]).astype(np.uint8),
+            "offset_bytes": np.where(is_flush, 0, requests["offset_bytes"]).astype(np.uint64),
+            "size_bytes": np.where(is_flush, 0, requests["size_bytes"]).astype(np.uint64),
+            "arrival_ns": requests["time_ns"].to_numpy(),
+            "volume": requests["device"].array,
+        }
+    )
 
 
-def _issued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
+def _issued_requests(tables: Iterable[pd.DataFrame]) -> Iterator[TraceRequest]:
     """Yield the requests in the order in which they were issued to the drive.
 
     Each has the time of its completion, or `UNKNOWN_TIME` if the trace has none. An issue that the drive returned to be
@@ -128,17 +237,17 @@ def _issued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
     """
     in_order: deque[_Issued] = deque()
     in_flight: _InFlight = {}
-    for time_ns, device, action, flushes, operation, offset, size in events:
+    for time_ns, action, flushes, operation, offset, size, device in itertools.chain.from_iterable(map(_rows, tables)):
         key = (device, operation, offset) if size else (device, _FLUSH, 0)
-        if action == "D":
+        if action == _D:
             if flushes and size:  # the completion of the flush is not recorded
                 in_order.append([_FLUSH, 0, 0, time_ns, time_ns, UNKNOWN_TIME, device])
             if flushes or size:
                 in_order.append([*key[1:], size, time_ns, time_ns, UNKNOWN_TIME, device])
                 in_flight.setdefault(key, deque()).append(in_order[-1])
-        elif action in "CR" and (waiting := in_flight.get(key)):
-            request = waiting.popleft() if action == "C" else waiting.pop()
-            request[5] = time_ns if action == "C" else _REQUEUED
+        elif waiting := in_flight.get(key):
+            request = waiting.popleft() if action == _C else waiting.pop()
+            request[5] = time_ns if action == _C else _REQUEUED
             if not waiting:
                 del in_flight[key]
         while in_order and (in_order[0][5] != UNKNOWN_TIME or len(in_order) > _MAX_IN_FLIGHT):
@@ -147,6 +256,13 @@ def _issued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
         yield from _finished(request, {})
 
 
+def _rows(events: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """Return an iterator over the events that are not ``Q``, as tuples."""
+    later = events[events["action"] != ACTIONS.index("Q")]
+    return zip(*(later[name].tolist() for name in (*_TYPES, "device")), strict=True)
+
+
+_D, _C = ACTIONS.index("D"), ACTIONS.index("C")
 _REQUEUED = UNKNOWN_TIME + 1  # in place of the completion time
 
 
@@ -178,6 +294,14 @@ BLKPARSE_LINE = re.compile(
 )
 _SECTORS = re.compile(r"\s+(\d{1,20}) \+ (\d{1,12})(?:\s|$)")
 _PACKET = re.compile(r"\s+(?:\d+ )?\(")  # a packet command, such as INQUIRY, has its bytes in place of sectors
+# The same for blocks of lines: any event, an event of `ACTIONS`, and its columns
+_PLAIN_START = r"^\s*\d{1,9},\d{1,9}\s+\d+\s+\d+\s+\d{1,10}\.\d{1,9}\s+\d+\s+"
+_PLAIN_LINE = _PLAIN_START + r"[A-Za-z]{1,2}\s+[A-Z]+(?:\s|$)"
+_PLAIN_EVENT = _PLAIN_START + r"[QDRC]\s"
+_PLAIN_COLUMNS = (
+    r"^\s*(?P<device>\d+,\d+)\s+\d+\s+\d+\s+(?P<seconds>\d+)\.(?P<fraction>\d+)\s+\d+\s+(?P<action>[QDRC])"
+    r"\s+(?P<rwbs>[A-Z]+)(?:\s+(?P<sector>\d{1,20}) \+ (?P<count>\d{1,12})(?:\s|$))?"
+)
 # Start of the lines before the events, and of the lines of the summary after them
 BLKPARSE_HEADER = "Input file"
 _SUMMARY = ("CPU", "Total (", "Events (", "Throughput", "Skips:")
@@ -202,24 +326,51 @@ def read_blkparse(source: TraceFile) -> Iterator[pd.DataFrame]:
     return read_events(source, _text_events)
 
 
-def _text_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
+def _text_events(source: TraceFile) -> Iterator[pd.DataFrame]:
     is_over = False
-    for number, line in source.lines():
-        if line.startswith(_SUMMARY):
-            lost = _LOST.match(line)
-            source.coverage.left_out["events that blktrace lost"] += int(lost[1]) if lost else 0
-            is_over = True
-        if is_over and not BLKPARSE_LINE.match(line):
-            continue
-        if line.startswith(BLKPARSE_HEADER) or not line.strip():
-            continue
+
+    def parsed(lines: Iterable[tuple[int, str]]) -> BlockEvents:
+        nonlocal is_over
+        for number, line in lines:
+            if line.startswith(_SUMMARY):
+                lost = _LOST.match(line)
+                source.coverage.left_out["events that blktrace lost"] += int(lost[1]) if lost else 0
+                is_over = True
+            if is_over and not BLKPARSE_LINE.match(line):
+                continue
+            if line.startswith(BLKPARSE_HEADER) or not line.strip():
+                continue
+            try:
+                event = _parse_event(line)
+            except ValueError as problem:
+                source.fault(f"line {number}", problem)
+                continue
+            if event is not None:
+                yield f"line {number}", event
+
+    for begin, block in line_blocks(source):
         try:
-            event = _parse_event(line)
-        except ValueError as problem:
-            source.fault(f"line {number}", problem)
-            continue
-        if event is not None:
-            yield f"line {number}", event
+            yield _parse_plain(source, block)
+        except NotPlainError:
+            yield from event_tables(source, parsed(numbered_lines(source, block, begin)))
+
+
+def _parse_plain(source: TraceFile, block: bytes) -> pd.DataFrame:
+    """Return the events in lines of blkparse as a table.
+
+    Args:
+        source: The trace file.
+        block: The lines.
+
+    Raises:
+        NotPlainError: A line needs a closer look.
+    """
+    import pyarrow.compute as pc
+
+    lines = split_lines(source, block)
+    require(pc.all(pc.match_substring_regex(lines, _PLAIN_LINE)).as_py())
+    columns = extract(lines.filter(pc.match_substring_regex(lines, _PLAIN_EVENT)), _PLAIN_COLUMNS)
+    return event_table(columns, dict(zip(ACTIONS, ACTIONS, strict=True)))
 
 
 def operation_of(rwbs: str) -> tuple[int | None, bool]:
@@ -310,7 +461,7 @@ def read_blktrace(source: TraceFile) -> Iterator[pd.DataFrame]:
         TwinError: The first 100,000 events contain no such request, or a file has another version of the format. Or a
             record is faulty, and ``source.skipped`` is None.
     """
-    return read_events(source, _binary_events)
+    return read_events(source, lambda given: event_tables(given, _binary_events(given)))
 
 
 def is_per_cpu_file(path: Path) -> bool:
