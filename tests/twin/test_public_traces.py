@@ -4,6 +4,8 @@ import bz2
 import gzip
 import json
 import lzma
+import shlex
+import struct
 from pathlib import Path
 from types import ModuleType
 from unittest import mock
@@ -15,7 +17,9 @@ import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support import ROOT
 from twins import command
+from typed_pages import shell_blocks, typed
 
 from iopatterns import twin
 from iopatterns.twin import traces
@@ -128,7 +132,7 @@ def test_the_own_csv_may_have_other_separators_and_capitals(separator: str, tmp_
         (
             ALIBABA + "0,R,18446744073709551615,512,1577808000000427\n",
             "line 3: offset is '18446744073709551615', not a"
-            " whole number of bytes from 0 to 2.62. --skip-bad leaves out faulty lines",
+            " whole number of bytes from 0 to 2.62. `twin trace --skip-bad` leaves out faulty lines",
         ),
     ],
 )
@@ -419,6 +423,46 @@ def test_events_that_blktrace_lost_are_reported(tmp_path: Path) -> None:
     coverage = traces.Coverage()
     assert len(rows_of(written(tmp_path, "\n".join(lines)), coverage=coverage)) == 1
     assert coverage.left_out["events that blktrace lost"] == 42
+
+
+# ---- The commands of docs/traces.md
+
+
+def test_each_command_of_the_page_converts_its_form(tmp_path: Path) -> None:
+    text = {form: text for form, text, _ in PUBLIC}
+    files = {
+        "mine.csv": REQUESTS,
+        "job.iolog": IOLOG,
+        "sda.blktrace.0": struct.pack("<IIQQIIIIIHH", 0x65617407, 1, 5, 8, 4096, 1 | 1 << 16, 697, 8 << 20, 0, 0, 0),
+        "sda.txt": "8,0 0 1 0.000000000 1 Q R 8 + 8 [f]\n8,0 0 1 0.000000001 1 D R 8 + 8 [f]\n",
+        "perf.txt": PERF_SCRIPT,
+        "ftrace.txt": FTRACE,
+        "biosnoop.txt": BIOSNOOP,
+        "hm_1.csv.gz": gzip.compress(MSR.encode()),
+        "2016022213-LUN0.csv.gz": gzip.compress(text["SYSTOR 2017"].encode()),
+        "Financial1.spc": SPC,
+        "io_traces.csv": ALIBABA.replace("0,", "3,", 1) + "4,R,0,512,1577808000000500\n",
+        "tencent.csv": "".join(f"1538323199,{8 * block},8,1,1063\n" for block in range(1000)),
+        "homes.blkparse": text["FIU"],
+        "disksim.trace": text["DiskSim"],
+        "tpcc.trace": text["MQSim"],
+        "w80.oracleGeneral.zst": pa.compress(
+            np.array([(0, 8, 512, -1)], dtype=oracle_general.RECORD).tobytes(), "zstd", asbytes=True
+        ),
+    }
+    for name, content in files.items():
+        written(tmp_path, content, name)
+    page = (ROOT / "docs/traces.md").read_text(encoding="utf-8").partition("One command line converts each form")[2]
+    block = shell_blocks(page)[0]
+    typed(tmp_path, block)
+    lines = [shlex.split(line, comments=True) for line in block.splitlines()]
+    assert {words[2] for words in lines} == {*files, "hm.parquet"}
+    for _, _, source, output, *_ in lines:
+        assert rows_of(tmp_path / output), source
+    assert {"CSV with a head", *(form.name for form in (*traces.TRACE_FORMS[1:], *delimited.LAYOUTS))} == {
+        pyarrow.parquet.read_metadata(tmp_path / words[3]).metadata[b"iopatterns.trace.source"].decode()
+        for words in lines[:-1]
+    }
 
 
 # ---- Writers

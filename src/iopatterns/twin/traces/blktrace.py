@@ -77,18 +77,18 @@ class BlockEvent(NamedTuple):
 
 
 BlockEvents = Iterable[tuple[str, BlockEvent]]  # each with its place in the file, for messages
-ACTIONS = ("Q", "D", "R", "C")  # the actions of events, by their numbers in tables
+_ALL = "QDRC"  # the actions of events, by their numbers in tables
 
 
 # ---- Tables of events
 
-# The columns are the attributes of `BlockEvent`: device is categorical, action is a position in `ACTIONS`
+# The columns are the attributes of `BlockEvent`: device is categorical, action is a position in `_ALL`
 _TYPES = {"time_ns": np.int64, "action": np.uint8, "flushes": np.bool_, "operation": np.uint8}
 _TYPES |= {"offset_bytes": np.int64, "size_bytes": np.int64}
 _MOST_SECTORS = MAX_NUMBER // KERNEL_SECTOR_BYTES
 
 
-def event_tables(source: TraceFile, events: BlockEvents) -> Iterator[pd.DataFrame]:
+def event_tables(source: TraceFile, events: BlockEvents, actions: str) -> Iterator[pd.DataFrame]:
     """Yield events as tables, in the same order.
 
     An event without a place on the device is counted in the coverage of the trace, and left out.
@@ -96,11 +96,12 @@ def event_tables(source: TraceFile, events: BlockEvents) -> Iterator[pd.DataFram
     Args:
         source: The trace file, which receives the faults.
         events: The events, each with its place in the file.
+        actions: Letters of the actions whose events are returned, see `BlockEvent`.
     """
-    checked = _checked_events(source, events)
+    checked = _checked_events(source, (each for each in events if each[1].action in actions))
     while rows := list(islice(checked, PIECE_REQUESTS)):
         columns = dict(zip(BlockEvent._fields, zip(*rows, strict=True), strict=True))
-        columns["action"] = tuple(map(ACTIONS.index, columns["action"]))
+        columns["action"] = tuple(map(_ALL.index, columns["action"]))
         table = pd.DataFrame({name: np.array(columns[name], dtype=each) for name, each in _TYPES.items()})
         yield table.assign(device=pd.Categorical(columns["device"]))
 
@@ -121,7 +122,7 @@ def event_table(columns: Mapping[str, "pyarrow.Array"], action_names: Mapping[st
     import pyarrow.compute as pc
 
     actions, action_codes = words(columns["action"])
-    action = np.array([ACTIONS.index(action_names[name]) for name in actions], dtype=np.uint8)[action_codes]
+    action = np.array([_ALL.index(action_names[name]) for name in actions], dtype=np.uint8)[action_codes]
     kinds, kind_codes = words(columns["rwbs"])
     meanings = [operation_of(kind) for kind in kinds]
     moves = np.array([operation is not None for operation, _ in meanings], dtype=bool)[kind_codes]
@@ -129,7 +130,7 @@ def event_table(columns: Mapping[str, "pyarrow.Array"], action_names: Mapping[st
     operation = np.array([operation or 0 for operation, _ in meanings], dtype=np.uint8)[kind_codes]
     has_place = pc.not_equal(columns["sector"], "").to_numpy(zero_copy_only=False)
     # a packet command has no sectors, and a line without them may be faulty
-    require((has_place | ~moves | flushes | np.isin(action, [ACTIONS.index("R"), ACTIONS.index("C")])).all())
+    require((has_place | ~moves | flushes | np.isin(action, [_ALL.index("R"), _ALL.index("C")])).all())
     count = np.where(moves, whole_numbers(columns["count"], _MOST_SECTORS), 0)
     sector = np.where(count > 0, whole_numbers(columns["sector"], 2**64), 0)
     require((sector < _MOST_SECTORS).all())
@@ -176,7 +177,9 @@ _Issued = list[Any]  # as `TraceRequest`, and changed at its completion
 _InFlight = dict[tuple[str, int, int], deque[_Issued]]  # by device, operation and offset
 
 
-def read_events(source: TraceFile, events: Callable[[TraceFile], Iterator[pd.DataFrame]]) -> Iterator[pd.DataFrame]:
+def read_events(
+    source: TraceFile, events: Callable[[TraceFile, str], Iterator[pd.DataFrame]]
+) -> Iterator[pd.DataFrame]:
     """Yield the requests of a trace as tables, see `traces.read_pieces`.
 
     These are the requests issued to the drive if ``source.issued`` is set, or if the first 100,000 events do not
@@ -184,7 +187,7 @@ def read_events(source: TraceFile, events: Callable[[TraceFile], Iterator[pd.Dat
 
     Args:
         source: The trace file.
-        events: Yields the events of the trace as tables, see `event_tables`; it is called twice.
+        events: Yields the events of the trace with some actions as tables, see `event_tables`; it is called twice.
 
     Raises:
         TwinError: The first 100,000 events contain no such request.
@@ -192,16 +195,16 @@ def read_events(source: TraceFile, events: Callable[[TraceFile], Iterator[pd.Dat
     quiet = replace(source, skipped=None if source.skipped is None else SkippedLines(), coverage=Coverage())
     examined = 0
     actions: set[str] = set()
-    for table in events(quiet):
-        actions |= {ACTIONS[number] for number in table["action"].iloc[: _EXAMINED_EVENTS - examined].unique()}
+    for table in events(quiet, _ALL):
+        actions |= {_ALL[number] for number in table["action"].iloc[: _EXAMINED_EVENTS - examined].unique()}
         examined += len(table)
         if examined >= _EXAMINED_EVENTS:
             break
     if "Q" in actions and not source.issued:
-        yield from filter(len, map(_queued_requests, events(source)))
+        yield from filter(len, map(_queued_requests, events(source, "Q")))
     elif "D" in actions:
         times = ("arrival_ns", "dispatched_ns", *(["completed_ns"] if "C" in actions else []))
-        yield from request_tables(_issued_requests(events(source)), times)
+        yield from request_tables(_issued_requests(events(source, "DRC")), times)
     else:
         which = "issued to the drive (D)" if source.issued else "queued (Q) or issued to the drive (D)"
         raise source.error(f"no request {which} among the first {_EXAMINED_EVENTS} events. Record these events, too")
@@ -212,8 +215,7 @@ def _queued_requests(events: pd.DataFrame) -> pd.DataFrame:
 
     A write that flushes the drive's cache first becomes two requests: a flush and a write.
     """
-    has_data = events["size_bytes"] > 0
-    queued = events[(events["action"] == ACTIONS.index("Q")) & (events["flushes"] | has_data)]
+    queued = events[events["flushes"] | (events["size_bytes"] > 0)]
     flushes, has_data = queued["flushes"].to_numpy(), (queued["size_bytes"] > 0).to_numpy()
     rows = np.repeat(np.arange(len(queued)), flushes.astype(int) + has_data)
     is_flush = flushes[rows] & np.concatenate([[True], rows[1:] != rows[:-1]])[: len(rows)]
@@ -257,12 +259,11 @@ def _issued_requests(tables: Iterable[pd.DataFrame]) -> Iterator[TraceRequest]:
 
 
 def _rows(events: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Return an iterator over the events that are not ``Q``, as tuples."""
-    later = events[events["action"] != ACTIONS.index("Q")]
-    return zip(*(later[name].tolist() for name in (*_TYPES, "device")), strict=True)
+    """Return an iterator over events as tuples."""
+    return zip(*(events[name].tolist() for name in (*_TYPES, "device")), strict=True)
 
 
-_D, _C = ACTIONS.index("D"), ACTIONS.index("C")
+_D, _C = _ALL.index("D"), _ALL.index("C")
 _REQUEUED = UNKNOWN_TIME + 1  # in place of the completion time
 
 
@@ -294,10 +295,9 @@ BLKPARSE_LINE = re.compile(
 )
 _SECTORS = re.compile(r"\s+(\d{1,20}) \+ (\d{1,12})(?:\s|$)")
 _PACKET = re.compile(r"\s+(?:\d+ )?\(")  # a packet command, such as INQUIRY, has its bytes in place of sectors
-# The same for blocks of lines: any event, an event of `ACTIONS`, and its columns
+# The same for blocks of lines: any event, and the columns of an event of `_ALL`
 _PLAIN_START = r"^\s*\d{1,9},\d{1,9}\s+\d+\s+\d+\s+\d{1,10}\.\d{1,9}\s+\d+\s+"
 _PLAIN_LINE = _PLAIN_START + r"[A-Za-z]{1,2}\s+[A-Z]+(?:\s|$)"
-_PLAIN_EVENT = _PLAIN_START + r"[QDRC]\s"
 _PLAIN_COLUMNS = (
     r"^\s*(?P<device>\d+,\d+)\s+\d+\s+\d+\s+(?P<seconds>\d+)\.(?P<fraction>\d+)\s+\d+\s+(?P<action>[QDRC])"
     r"\s+(?P<rwbs>[A-Z]+)(?:\s+(?P<sector>\d{1,20}) \+ (?P<count>\d{1,12})(?:\s|$))?"
@@ -326,7 +326,7 @@ def read_blkparse(source: TraceFile) -> Iterator[pd.DataFrame]:
     return read_events(source, _text_events)
 
 
-def _text_events(source: TraceFile) -> Iterator[pd.DataFrame]:
+def _text_events(source: TraceFile, actions: str) -> Iterator[pd.DataFrame]:
     is_over = False
 
     def parsed(lines: Iterable[tuple[int, str]]) -> BlockEvents:
@@ -350,17 +350,18 @@ def _text_events(source: TraceFile) -> Iterator[pd.DataFrame]:
 
     for begin, block in line_blocks(source):
         try:
-            yield _parse_plain(source, block)
+            yield _parse_plain(source, block, actions)
         except NotPlainError:
-            yield from event_tables(source, parsed(numbered_lines(source, block, begin)))
+            yield from event_tables(source, parsed(numbered_lines(source, block, begin)), actions)
 
 
-def _parse_plain(source: TraceFile, block: bytes) -> pd.DataFrame:
+def _parse_plain(source: TraceFile, block: bytes, actions: str) -> pd.DataFrame:
     """Return the events in lines of blkparse as a table.
 
     Args:
         source: The trace file.
         block: The lines.
+        actions: Letters of the actions whose events are returned.
 
     Raises:
         NotPlainError: A line needs a closer look.
@@ -369,8 +370,8 @@ def _parse_plain(source: TraceFile, block: bytes) -> pd.DataFrame:
 
     lines = split_lines(source, block)
     require(pc.all(pc.match_substring_regex(lines, _PLAIN_LINE)).as_py())
-    columns = extract(lines.filter(pc.match_substring_regex(lines, _PLAIN_EVENT)), _PLAIN_COLUMNS)
-    return event_table(columns, dict(zip(ACTIONS, ACTIONS, strict=True)))
+    columns = extract(lines.filter(pc.match_substring_regex(lines, rf"{_PLAIN_START}[{actions}]\s")), _PLAIN_COLUMNS)
+    return event_table(columns, {action: action for action in _ALL})
 
 
 def operation_of(rwbs: str) -> tuple[int | None, bool]:
@@ -461,7 +462,7 @@ def read_blktrace(source: TraceFile) -> Iterator[pd.DataFrame]:
         TwinError: The first 100,000 events contain no such request, or a file has another version of the format. Or a
             record is faulty, and ``source.skipped`` is None.
     """
-    return read_events(source, lambda given: event_tables(given, _binary_events(given)))
+    return read_events(source, lambda given, actions: event_tables(given, _binary_events(given), actions))
 
 
 def is_per_cpu_file(path: Path) -> bool:

@@ -43,8 +43,7 @@ _SCRIPT_REQUEST = re.compile(r"(\d+,\d+)\s+([A-Z]+)\s+(?:\d+\s+)?(?:\(.*?\)\s+)?
 # Time in ms, event, and fields, such as
 # `1.250 fio/12 block:block_rq_issue(dev: 8388608, sector: 2048, nr_sector: 8, bytes: 4096, rwbs: "W", comm: "fio")`
 _TRACE = re.compile(rf"\s*(\d{{1,12}})\.(\d{{1,6}})\s+(?:\(.*?\):\s+)?(?:.*?\s)?{_EVENT}[(:](.*)$")
-# The same for blocks of lines of perf script: an event of `_ACTIONS`, and its columns
-_PLAIN_EVENT = rf"\bblock_(?:{'|'.join(_ACTIONS)})\b"
+# The columns of an event in blocks of lines of perf script
 _PLAIN_COLUMNS = (
     r"^.*?\s(?P<seconds>\d{1,12})\.(?P<fraction>\d{1,9}):\s+(?:\d+\s+)?(?:block:)?block_(?P<action>[a-z_]+):\s+"
     r"(?P<device>\d+,\d+)\s+(?P<rwbs>[A-Z]+)\s+(?:\d+\s+)?(?:\(.*?\)\s+)?(?P<sector>\d{1,20}) \+ "
@@ -73,7 +72,7 @@ def read_perf(source: TraceFile) -> Iterator[pd.DataFrame]:
     return read_events(source, _perf_events)
 
 
-def _perf_events(source: TraceFile) -> Iterator[pd.DataFrame]:
+def _perf_events(source: TraceFile, actions: str) -> Iterator[pd.DataFrame]:
     def parsed(lines: Iterable[tuple[int, str]]) -> BlockEvents:
         for number, line in lines:
             try:
@@ -86,17 +85,18 @@ def _perf_events(source: TraceFile) -> Iterator[pd.DataFrame]:
 
     for begin, block in line_blocks(source):
         try:
-            yield _parse_plain(source, block)
+            yield _parse_plain(source, block, actions)
         except NotPlainError:
-            yield from event_tables(source, parsed(numbered_lines(source, block, begin)))
+            yield from event_tables(source, parsed(numbered_lines(source, block, begin)), actions)
 
 
-def _parse_plain(source: TraceFile, block: bytes) -> pd.DataFrame:
+def _parse_plain(source: TraceFile, block: bytes, actions: str) -> pd.DataFrame:
     """Return the events in lines of perf script or ftrace as a table.
 
     Args:
         source: The trace file.
         block: The lines.
+        actions: Letters of the actions whose events are returned.
 
     Raises:
         NotPlainError: A line needs a closer look, such as a line of perf trace.
@@ -105,7 +105,8 @@ def _parse_plain(source: TraceFile, block: bytes) -> pd.DataFrame:
 
     lines = split_lines(source, block)
     require(pc.all(pc.match_substring(lines, ":")).as_py())
-    columns = extract(lines.filter(pc.match_substring_regex(lines, _PLAIN_EVENT)), _PLAIN_COLUMNS)
+    names = "|".join(name for name, action in _ACTIONS.items() if action in actions)
+    columns = extract(lines.filter(pc.match_substring_regex(lines, rf"\bblock_(?:{names})\b")), _PLAIN_COLUMNS)
     return event_table(columns, _ACTIONS)
 
 

@@ -78,7 +78,7 @@ class TraceFile(input_file.InputFile):
     coverage: Coverage = field(default_factory=Coverage)
 
     ERROR = TwinError
-    ADVICE = ". --skip-bad leaves out faulty lines"
+    ADVICE = ". `twin trace --skip-bad` leaves out faulty lines"
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Raise TwinError unless a table has the columns that each trace requires.

@@ -170,4 +170,5 @@ def fractions(column: "pyarrow.Array", unit: int) -> np.ndarray:
     low, high = np.frombuffer(column.buffers()[1], dtype=np.int64).reshape(-1, 2)[column.offset :][: len(column)].T
     require(not ((high != 0) | (low < 0)).any())
     divisor = 10**DECIMALS // unit
-    return low if divisor == 1 else (low + divisor // 2) // divisor
+    scaled: np.ndarray = low if divisor == 1 else (low + divisor // 2) // divisor
+    return scaled
