@@ -281,6 +281,49 @@ def test_plain_lines_of_events_are_not_parsed_one_by_one(
     assert parse.called
 
 
+BINARY_RECORD = struct.Struct("<IIQQIIIIIHH")
+# Sector, size, action with its category (1 << 16 + bit of BLK_TC_*), device, and bytes after the record
+BINARY = [
+    (8, 4096, 1 | 1 << 17, 8 << 20, 0),
+    (8, 4096, 7 | 1 << 16, 8 << 20, 0),
+    (8, 4096, 8 | 1 << 16, 8 << 20, 0),
+    (8, 4096, 7 | 1 << 17 | 1 << 18, 8 << 20 | 16, 0),
+    (0, 0, 1 | 1 << 17 | 1 << 18, 8 << 20, 0),
+    (64, 4096, 1 | 1 << 29, 8 << 20, 0),
+    (8, 4096, 15 | 1 << 16, 8 << 20, 16),
+    (0, 36, 7 | 1 << 25, 8 << 20, 3),
+    (0, 0, 2 | 1 << 26, 0, 13),
+    (8, 4096, 1 | 1 << 8 | 1 << 17, 8 << 20, 8),
+    (2**60, 4096, 1 | 1 << 17, 8 << 20, 0),
+]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cpus=st.lists(st.lists(st.tuples(st.sampled_from(BINARY), st.integers(0, 3)), max_size=8), max_size=3))
+def test_blocks_of_binary_records_are_parsed_as_their_records_are(
+    cpus: list[list[tuple[tuple[int, ...], int]]], tmp_path: Path
+) -> None:
+    for old in tmp_path.iterdir():
+        old.unlink()
+    for cpu, events in enumerate([[(BINARY[0], 1), (BINARY[1], 0)], *cpus]):
+        content, time_ns = b"", 5
+        for (sector, size, action, device, extra), later in events:
+            time_ns += later
+            content += BINARY_RECORD.pack(0x65617407, 1, time_ns, sector, size, action, 697, device, cpu, 0, extra)
+            content += b"\x07tae"[:extra].ljust(extra, b"x")
+        written(tmp_path, content, f"sda.blktrace.{cpu}")
+
+    def read(*, issued: bool) -> tuple[object, object]:
+        coverage = traces.Coverage()
+        pieces = list(traces.read_pieces(tmp_path / "sda.blktrace.0", issued=issued, coverage=coverage))
+        return pd.concat(pieces).to_dict("list"), coverage.to_dict()
+
+    for issued in (False, True):
+        found = read(issued=issued)
+        with mock.patch.object(blktrace, "_parse_records", side_effect=NotPlainError):
+            assert read(issued=issued) == found
+
+
 def test_a_faulty_line_among_many_is_named(tmp_path: Path) -> None:
     lines = ["0,R,4096,512,5"] * 400_000
     lines[399_998] = "0,R,4096,many,5"

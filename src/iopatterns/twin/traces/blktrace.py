@@ -4,12 +4,12 @@ The kernel records several events for each request: queued, issued to the drive,
 events of each request to one request.
 """
 
-import heapq
+import contextlib
 import itertools
 import re
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -30,6 +30,7 @@ from iopatterns.twin.traces.form import (
     request_tables,
 )
 from iopatterns.twin.traces.line_blocks import (
+    BLOCK_BYTES,
     NotPlainError,
     extract,
     line_blocks,
@@ -424,6 +425,14 @@ _MAGIC = 0x65617400
 _VERSION = 7
 _FIELDS = "IIQQIIIIIHH"  # magic, sequence, time, sector, bytes, action, pid, device, cpu, error, pdu_len
 _RECORD_BYTES = struct.calcsize("=" + _FIELDS)
+_RECORD = np.dtype(
+    {
+        "names": ["time_ns", "sector", "size", "action", "device", "extra"],
+        "formats": ["u8", "u8", "u4", "u4", "u4", "u2"],
+        "offsets": [8, 16, 24, 28, 36, 46],
+        "itemsize": _RECORD_BYTES,
+    }
+)
 _ACTIONS = {1: "Q", 6: "R", 7: "D", 8: "C"}
 _WRITES, _FLUSHES, _PACKETS, _NOTES, _DISCARDS = (1 << bit for bit in (1, 2, 9, 10, 13))  # BLK_TC_*
 _CGROUP = 1 << 8
@@ -462,7 +471,7 @@ def read_blktrace(source: TraceFile) -> Iterator[pd.DataFrame]:
         TwinError: The first 100,000 events contain no such request, or a file has another version of the format. Or a
             record is faulty, and ``source.skipped`` is None.
     """
-    return read_events(source, lambda given, actions: event_tables(given, _binary_events(given), actions))
+    return read_events(source, _binary_events)
 
 
 def is_per_cpu_file(path: Path) -> bool:
@@ -476,7 +485,7 @@ def is_per_cpu_file(path: Path) -> bool:
     return _PER_CPU_FILE.match(path.name) is not None
 
 
-def _binary_events(source: TraceFile) -> BlockEvents:
+def _binary_events(source: TraceFile, actions: str) -> Iterator[pd.DataFrame]:
     per_cpu = _PER_CPU_FILE.match(source.path.name)
     paths = [source.path]
     if per_cpu is not None:
@@ -486,15 +495,119 @@ def _binary_events(source: TraceFile) -> BlockEvents:
             for path in source.path.parent.iterdir()
             if path.name.startswith(prefix) and path.name.removeprefix(prefix).isdigit() and path.is_file()
         )
-    streams = [_file_events(replace(source, path=path)) for path in paths]
-    return heapq.merge(*streams, key=lambda each: each[1].time_ns)
+    return _merged([_file_tables(replace(source, path=path), actions) for path in paths])
 
 
-def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
-    """Yield the events in one file of binary records.
+def _merged(streams: Sequence[Iterator[pd.DataFrame]]) -> Iterator[pd.DataFrame]:
+    """Yield the events of several files in the order of time; events of one file keep their order.
+
+    Args:
+        streams: The events of each file.
+    """
+    waiting: dict[int, pd.DataFrame] = {}
+    reached_ns = dict.fromkeys(range(len(streams)), -1)  # the latest time of each file that has not ended
+    while reached_ns:
+        slowest = min(reached_ns, key=reached_ns.__getitem__)
+        table = next(streams[slowest], None)
+        if table is None:
+            del reached_ns[slowest]
+        elif len(table):
+            times = np.maximum.accumulate(np.maximum(table["time_ns"].to_numpy(), reached_ns[slowest]))
+            reached_ns[slowest] = int(times[-1])
+            table = table.assign(merged_ns=times, device=table["device"].astype(object))
+            waiting[slowest] = pd.concat([waiting[slowest], table]) if slowest in waiting else table
+        until_ns = min(reached_ns.values(), default=MAX_NUMBER)
+        ready = {stream: table[table["merged_ns"] < until_ns] for stream, table in sorted(waiting.items())}
+        waiting = {stream: table.iloc[len(ready[stream]) :] for stream, table in waiting.items()}
+        if any(map(len, ready.values())):
+            every = pd.concat(ready.values(), ignore_index=True).sort_values("merged_ns", kind="stable")
+            yield every.drop(columns="merged_ns").assign(device=pd.Categorical(every["device"]))
+
+
+def _file_tables(source: TraceFile, actions: str) -> Iterator[pd.DataFrame]:
+    """Yield the events in one file of binary records as tables.
+
+    After a record that is not plain, or is faulty, the file is parsed record by record.
+
+    Args:
+        source: The file.
+        actions: Letters of the actions whose events are returned.
+    """
+    at, content = 0, b""
+    with compressed.opened(source.path) as file, contextlib.suppress(NotPlainError):
+        while more := file.read(BLOCK_BYTES):
+            content += more
+            table, end = _parse_records(source, content, actions)
+            yield table
+            at, content = at + end, content[end:]
+        require(at and not content)
+        return
+    yield from event_tables(source, _file_events(source, at), actions)
+
+
+def _parse_records(source: TraceFile, content: bytes, actions: str) -> tuple[pd.DataFrame, int]:
+    """Return the events in binary records as a table, and the end of the last complete record.
+
+    Args:
+        source: The file, whose coverage receives the number of packet commands.
+        content: The records; the last may be incomplete.
+        actions: Letters of the actions whose events are returned.
+
+    Raises:
+        NotPlainError: A record is faulty, or has no place on the device.
+    """
+    order = byte_order(content)
+    magic = struct.pack(f"{order or '<'}I", _MAGIC | _VERSION)
+    octets = np.frombuffer(content, dtype=np.uint8)
+    starts = np.flatnonzero(octets[: max(0, len(content) - _RECORD_BYTES + 1)] == magic[0])
+    for place, octet in enumerate(magic):
+        starts = starts[octets[starts + place] == octet]
+    records = octets[starts[:, None] + np.arange(_RECORD_BYTES)].view(_RECORD.newbyteorder(order or "<")).ravel()
+    ends = starts + _RECORD_BYTES + records["extra"]
+    require(len(starts) and starts[0] == 0 and (starts[1:] == ends[:-1]).all())
+    if ends[-1] > len(content):
+        records, ends = records[:-1], ends[:-1]
+    category, action = records["action"] >> 16, records["action"] & 0xFFFF & ~np.uint32(_CGROUP)
+    letters = np.array([_ALL.find(_ACTIONS.get(number, "-")) for number in range(max(_ACTIONS) + 1)])
+    letter = np.where(action < len(letters), letters[np.minimum(action, len(letters) - 1)], -1)
+    is_packet = (category & _PACKETS) != 0
+    counted = np.isin(letter, [_ALL.index(each) for each in _COUNTED])
+    flushes, has_data = (category & _FLUSHES) != 0, records["size"] > 0
+    kept = np.isin(letter, [_ALL.index(each) for each in actions]) & ((category & _NOTES) == 0) & ~is_packet
+    kept &= flushes | has_data
+    found, flushes, category, has_data = records[kept], flushes[kept], category[kept], has_data[kept]
+    sector = np.where(has_data, found["sector"], 0)
+    require((found["time_ns"] < MAX_NUMBER).all() and (sector < _MOST_SECTORS).all())
+    source.coverage.left_out[_PACKETS_LEFT_OUT] += int((is_packet & counted).sum())
+    is_discard, is_write = (category & _DISCARDS) != 0, (category & _WRITES) != 0
+    devices, codes = np.unique(found["device"], return_inverse=True)
+    table = pd.DataFrame(
+        {
+            "time_ns": found["time_ns"].astype(np.int64),
+            "action": letter[kept].astype(np.uint8),
+            "flushes": flushes,
+            "operation": np.select([is_discard, is_write], [_DISCARD, _WRITE], _READ).astype(np.uint8),
+            "offset_bytes": sector.astype(np.int64) * KERNEL_SECTOR_BYTES,
+            "size_bytes": found["size"].astype(np.int64),
+            "device": pd.Categorical.from_codes(codes, pd.Index([_device_name(int(each)) for each in devices])),
+        }
+    )
+    return table, int(ends[-1]) if len(ends) else 0
+
+
+def _device_name(number: int) -> str:
+    return f"{number >> 20},{number & 0xFFFFF}"
+
+
+def _file_events(source: TraceFile, at: int) -> Iterator[tuple[str, BlockEvent]]:
+    """Yield the events in one file of binary records, from a record on.
 
     Each event comes with its position in the file in words, such as ``byte 480``, for messages. Faulty records are
     reported to the source.
+
+    Args:
+        source: The file.
+        at: Position of the first record in bytes.
 
     Raises:
         TwinError: The file does not begin with a record, or has another version of the format.
@@ -506,8 +619,7 @@ def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
                 raise source.error("not a record of blktrace", "byte 0")
             return
         record = struct.Struct(order + _FIELDS)
-        at = 0
-        file.seek(0)
+        file.seek(at)
         while head := file.read(_RECORD_BYTES):
             place = f"byte {at}"
             if len(head) < _RECORD_BYTES:
@@ -536,8 +648,7 @@ def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
             if not (size or flushes):
                 continue
             offset = sector * KERNEL_SECTOR_BYTES
-            name = f"{device >> 20},{device & 0xFFFFF}"
-            yield place, BlockEvent(time_ns, name, letter, flushes, operation, offset, size)
+            yield place, BlockEvent(time_ns, _device_name(device), letter, flushes, operation, offset, size)
 
 
 def _seek_record(file: IO[bytes], at: int, magic: bytes) -> int:
