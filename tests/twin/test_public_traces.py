@@ -357,6 +357,19 @@ def test_the_files_of_a_log_of_fio_are_placed_one_after_another(tmp_path: Path) 
     assert "the 2 volumes are placed one after another" in done.stderr
 
 
+def test_a_replay_of_four_files_reads_each_block_once(tmp_path: Path) -> None:
+    reads = [(file, block * 4096) for block in range(4) for file in range(4)]
+    log = "".join(f"{at} /run/j.0.{file} read {offset} 4096\n" for at, (file, offset) in enumerate(reads, 1))
+    apart = "".join(f"read,{file * 2**30 + offset},4096\n" for file, offset in reads)
+    paths = [
+        written(tmp_path, f"fio version 3 iolog\n{log}", "log"),
+        written(tmp_path, f"operation,offset_bytes,size_bytes\n{apart}", "apart.csv"),
+    ]
+    found = [json.loads(command("replay", "px05smb040", str(path), "--depth", "1").stdout) for path in paths]
+    assert found[0] == found[1]
+    assert (found[0]["counters"]["read_commands"], found[0]["counters"]["buffer_read_hits"]) == (16, 0)
+
+
 @pytest.mark.parametrize(
     ("text", "volume", "expected"),
     [
