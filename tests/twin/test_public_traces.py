@@ -281,7 +281,7 @@ def test_plain_lines_of_events_are_not_parsed_one_by_one(
     assert parse.called
 
 
-BINARY_RECORD = struct.Struct("<IIQQIIIIIHH")
+BINARY_RECORDS = [struct.Struct(f"{order}IIQQIIIIIHH") for order in "<>"]
 # Sector, size, action with its category (1 << 16 + bit of BLK_TC_*), device, and bytes after the record
 BINARY = [
     (8, 4096, 1 | 1 << 17, 8 << 20, 0),
@@ -299,9 +299,12 @@ BINARY = [
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cpus=st.lists(st.lists(st.tuples(st.sampled_from(BINARY), st.integers(0, 3)), max_size=8), max_size=3))
+@given(
+    cpus=st.lists(st.lists(st.tuples(st.sampled_from(BINARY), st.integers(0, 3)), max_size=8), max_size=3),
+    record=st.sampled_from(BINARY_RECORDS),
+)
 def test_blocks_of_binary_records_are_parsed_as_their_records_are(
-    cpus: list[list[tuple[tuple[int, ...], int]]], tmp_path: Path
+    cpus: list[list[tuple[tuple[int, ...], int]]], record: struct.Struct, tmp_path: Path
 ) -> None:
     for old in tmp_path.iterdir():
         old.unlink()
@@ -309,7 +312,7 @@ def test_blocks_of_binary_records_are_parsed_as_their_records_are(
         content, time_ns = b"", 5
         for (sector, size, action, device, extra), later in events:
             time_ns += later
-            content += BINARY_RECORD.pack(0x65617407, 1, time_ns, sector, size, action, 697, device, cpu, 0, extra)
+            content += record.pack(0x65617407, 1, time_ns, sector, size, action, 697, device, cpu, 0, extra)
             content += b"\x07tae"[:extra].ljust(extra, b"x")
         written(tmp_path, content, f"sda.blktrace.{cpu}")
 

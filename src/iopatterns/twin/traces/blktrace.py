@@ -428,11 +428,12 @@ _RECORD_BYTES = struct.calcsize("=" + _FIELDS)
 _RECORD = np.dtype(
     {
         "names": ["time_ns", "sector", "size", "action", "device", "extra"],
-        "formats": ["u8", "u8", "u4", "u4", "u4", "u2"],
+        "formats": ["<u8", "<u8", "<u4", "<u4", "<u4", "<u2"],
         "offsets": [8, 16, 24, 28, 36, 46],
         "itemsize": _RECORD_BYTES,
     }
 )
+_RECORDS = {"<": _RECORD, ">": _RECORD.newbyteorder(">")}  # by byte order
 _ACTIONS = {1: "Q", 6: "R", 7: "D", 8: "C"}
 _WRITES, _FLUSHES, _PACKETS, _NOTES, _DISCARDS = (1 << bit for bit in (1, 2, 9, 10, 13))  # BLK_TC_*
 _CGROUP = 1 << 8
@@ -557,12 +558,13 @@ def _parse_records(source: TraceFile, content: bytes, actions: str) -> tuple[pd.
         NotPlainError: A record is faulty, or has no place on the device.
     """
     order = byte_order(content)
-    magic = struct.pack(f"{order or '<'}I", _MAGIC | _VERSION)
+    require(order)
+    magic = struct.pack(f"{order}I", _MAGIC | _VERSION)
     octets = np.frombuffer(content, dtype=np.uint8)
     starts = np.flatnonzero(octets[: max(0, len(content) - _RECORD_BYTES + 1)] == magic[0])
     for place, octet in enumerate(magic):
         starts = starts[octets[starts + place] == octet]
-    records = octets[starts[:, None] + np.arange(_RECORD_BYTES)].view(_RECORD.newbyteorder(order or "<")).ravel()
+    records = octets[starts[:, None] + np.arange(_RECORD_BYTES)].view(_RECORDS[order]).ravel()
     ends = starts + _RECORD_BYTES + records["extra"]
     require(len(starts) and starts[0] == 0 and (starts[1:] == ends[:-1]).all())
     if ends[-1] > len(content):
