@@ -32,13 +32,13 @@ from iopatterns.twin.traces.form import (
 from iopatterns.twin.traces.line_blocks import (
     BLOCK_BYTES,
     NotPlainError,
-    extract,
+    encoded_words,
+    extract_columns,
     line_blocks,
     numbered_lines,
-    require,
+    require_plain,
     split_lines,
     whole_numbers,
-    words,
 )
 
 if TYPE_CHECKING:
@@ -122,22 +122,22 @@ def event_table(columns: Mapping[str, "pyarrow.Array"], action_names: Mapping[st
     """
     import pyarrow.compute as pc
 
-    actions, action_codes = words(columns["action"])
+    actions, action_codes = encoded_words(columns["action"])
     action = np.array([_ALL.index(action_names[name]) for name in actions], dtype=np.uint8)[action_codes]
-    kinds, kind_codes = words(columns["rwbs"])
+    kinds, kind_codes = encoded_words(columns["rwbs"])
     meanings = [operation_of(kind) for kind in kinds]
     moves = np.array([operation is not None for operation, _ in meanings], dtype=bool)[kind_codes]
     flushes = np.array([flushes for _, flushes in meanings], dtype=bool)[kind_codes]
     operation = np.array([operation or 0 for operation, _ in meanings], dtype=np.uint8)[kind_codes]
     has_place = pc.not_equal(columns["sector"], "").to_numpy(zero_copy_only=False)
     # a packet command has no sectors, and a line without them may be faulty
-    require((has_place | ~moves | flushes | np.isin(action, [_ALL.index("R"), _ALL.index("C")])).all())
+    require_plain((has_place | ~moves | flushes | np.isin(action, [_ALL.index("R"), _ALL.index("C")])).all())
     count = np.where(moves, whole_numbers(columns["count"], _MOST_SECTORS), 0)
     sector = np.where(count > 0, whole_numbers(columns["sector"], 2**64), 0)
-    require((sector < _MOST_SECTORS).all())
+    require_plain((sector < _MOST_SECTORS).all())
     seconds = whole_numbers(columns["seconds"], MAX_NUMBER // 10**9).astype(np.int64)
     fraction = whole_numbers(pc.utf8_rpad(columns["fraction"], 9, "0"), 10**9).astype(np.int64)
-    devices, device_codes = words(columns["device"])
+    devices, device_codes = encoded_words(columns["device"])
     table = pd.DataFrame(
         {
             "time_ns": seconds * 10**9 + fraction,
@@ -370,8 +370,10 @@ def _parse_plain(source: TraceFile, block: bytes, actions: str) -> pd.DataFrame:
     import pyarrow.compute as pc
 
     lines = split_lines(source, block)
-    require(pc.all(pc.match_substring_regex(lines, _PLAIN_LINE)).as_py())
-    columns = extract(lines.filter(pc.match_substring_regex(lines, rf"{_PLAIN_START}[{actions}]\s")), _PLAIN_COLUMNS)
+    require_plain(pc.all(pc.match_substring_regex(lines, _PLAIN_LINE)).as_py())
+    columns = extract_columns(
+        lines.filter(pc.match_substring_regex(lines, rf"{_PLAIN_START}[{actions}]\s")), _PLAIN_COLUMNS
+    )
     return event_table(columns, {action: action for action in _ALL})
 
 
@@ -541,7 +543,7 @@ def _file_tables(source: TraceFile, actions: str) -> Iterator[pd.DataFrame]:
             table, end = _parse_records(source, content, actions)
             yield table
             at, content = at + end, content[end:]
-        require(at and not content)
+        require_plain(at and not content)
         return
     yield from event_tables(source, _file_events(source, at), actions)
 
@@ -558,7 +560,7 @@ def _parse_records(source: TraceFile, content: bytes, actions: str) -> tuple[pd.
         NotPlainError: A record is faulty, or has no place on the device.
     """
     order = byte_order(content)
-    require(order)
+    require_plain(order)
     magic = struct.pack(f"{order}I", _MAGIC | _VERSION)
     octets = np.frombuffer(content, dtype=np.uint8)
     starts = np.flatnonzero(octets[: max(0, len(content) - _RECORD_BYTES + 1)] == magic[0])
@@ -566,7 +568,7 @@ def _parse_records(source: TraceFile, content: bytes, actions: str) -> tuple[pd.
         starts = starts[octets[starts + place] == octet]
     records = octets[starts[:, None] + np.arange(_RECORD_BYTES)].view(_RECORDS[order]).ravel()
     ends = starts + _RECORD_BYTES + records["extra"]
-    require(len(starts) and starts[0] == 0 and (starts[1:] == ends[:-1]).all())
+    require_plain(len(starts) and starts[0] == 0 and (starts[1:] == ends[:-1]).all())
     if ends[-1] > len(content):
         records, ends = records[:-1], ends[:-1]
     category, action = records["action"] >> 16, records["action"] & 0xFFFF & ~np.uint32(_CGROUP)
@@ -579,7 +581,7 @@ def _parse_records(source: TraceFile, content: bytes, actions: str) -> tuple[pd.
     kept &= flushes | has_data
     found, flushes, category, has_data = records[kept], flushes[kept], category[kept], has_data[kept]
     sector = np.where(has_data, found["sector"], 0)
-    require((found["time_ns"] < MAX_NUMBER).all() and (sector < _MOST_SECTORS).all())
+    require_plain((found["time_ns"] < MAX_NUMBER).all() and (sector < _MOST_SECTORS).all())
     source.coverage.left_out[_PACKETS_LEFT_OUT] += int((is_packet & counted).sum())
     is_discard, is_write = (category & _DISCARDS) != 0, (category & _WRITES) != 0
     devices, codes = np.unique(found["device"], return_inverse=True)

@@ -27,11 +27,11 @@ from iopatterns.twin.traces.form import (
 from iopatterns.twin.traces.line_blocks import (
     DECIMALS,
     NotPlainError,
-    fractions,
+    encoded_words,
     line_blocks,
     numbered_lines,
-    require,
-    words,
+    require_plain,
+    scaled_decimals,
 )
 
 if TYPE_CHECKING:
@@ -471,9 +471,9 @@ def _requests(table: "pyarrow.Table", layout: Layout) -> pd.DataFrame:
     """
     import pyarrow.compute as pc
 
-    names, codes = words(table.column(layout.operation).combine_chunks())
+    names, codes = encoded_words(table.column(layout.operation).combine_chunks())
     numbers = [layout.number(word) for word in names]
-    require(None not in numbers)
+    require_plain(None not in numbers)
     columns: dict[str, np.ndarray] = {"operation": np.array(numbers, dtype=np.uint8)[codes]}
     for name, (column, unit) in {"offset_bytes": layout.offset, "size_bytes": layout.size}.items():
         columns[name] = _scaled(table.column(column), unit).astype(np.uint64)
@@ -489,7 +489,7 @@ def _requests(table: "pyarrow.Table", layout: Layout) -> pd.DataFrame:
     for name in ("dispatched_ns", "completed_ns"):
         if name in columns:
             known = columns[name] != UNKNOWN_TIME
-            require(not (columns[name][known] < earlier[known]).any())
+            require_plain(not (columns[name][known] < earlier[known]).any())
             earlier = np.where(known, columns[name], earlier)
     order = ["operation", "offset_bytes", "size_bytes", *TIME_COLUMNS]
     piece = pd.DataFrame({name: columns[name] for name in order if name in columns})
@@ -497,10 +497,10 @@ def _requests(table: "pyarrow.Table", layout: Layout) -> pd.DataFrame:
         return piece
     names, places = [""], np.zeros(len(piece), dtype=np.int64)
     for column in layout.volume:
-        values, codes = words(table.column(column).combine_chunks())
+        values, codes = encoded_words(table.column(column).combine_chunks())
         places = places * len(values) + codes
         names = [f"{name}_{value.strip()}" if name else value.strip() for name in names for value in values]
-    require(len(set(names)) == len(names))
+    require_plain(len(set(names)) == len(names))
     return piece.assign(volume=pd.Categorical.from_codes(places, pd.Index(names)))
 
 
@@ -519,12 +519,12 @@ def _scaled(column: "pyarrow.ChunkedArray", unit: int, *, unknown: bool = False)
 
     array = column.combine_chunks()
     missing = array.is_null().to_numpy(zero_copy_only=False)
-    require(unknown or not missing.any())
+    require_plain(unknown or not missing.any())
     if pa.types.is_decimal(array.type):
-        values = fractions(array.fill_null(0), unit)
+        values = scaled_decimals(array.fill_null(0), unit)
     else:
         values = array.fill_null(0).to_numpy(zero_copy_only=False)
-        require(not ((values < 0) | (values >= MAX_NUMBER // unit)).any())
+        require_plain(not ((values < 0) | (values >= MAX_NUMBER // unit)).any())
         values = values * unit
-    require(not (values >= MAX_NUMBER).any())
+    require_plain(not (values >= MAX_NUMBER).any())
     return np.where(missing, UNKNOWN_TIME, values)

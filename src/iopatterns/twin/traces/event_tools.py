@@ -20,14 +20,14 @@ from iopatterns.twin.traces.blktrace import (
 from iopatterns.twin.traces.form import OPERATIONS, TIME_COLUMNS, TraceFile, TraceRequests, request_tables
 from iopatterns.twin.traces.line_blocks import (
     NotPlainError,
-    extract,
-    fractions,
+    encoded_words,
+    extract_columns,
     line_blocks,
     numbered_lines,
-    require,
+    require_plain,
+    scaled_decimals,
     split_lines,
     whole_numbers,
-    words,
 )
 
 _FLUSH = OPERATIONS["flush"]
@@ -104,9 +104,9 @@ def _parse_plain(source: TraceFile, block: bytes, actions: str) -> pd.DataFrame:
     import pyarrow.compute as pc
 
     lines = split_lines(source, block)
-    require(pc.all(pc.match_substring(lines, ":")).as_py())
+    require_plain(pc.all(pc.match_substring(lines, ":")).as_py())
     names = "|".join(name for name, action in _ACTIONS.items() if action in actions)
-    columns = extract(lines.filter(pc.match_substring_regex(lines, rf"\bblock_(?:{names})\b")), _PLAIN_COLUMNS)
+    columns = extract_columns(lines.filter(pc.match_substring_regex(lines, rf"\bblock_(?:{names})\b")), _PLAIN_COLUMNS)
     return event_table(columns, _ACTIONS)
 
 
@@ -256,17 +256,17 @@ def _parse_plain_requests(source: TraceFile, block: bytes, pattern: str, units_n
     import pyarrow.compute as pc
 
     lines = pc.utf8_rtrim_whitespace(split_lines(source, block))
-    columns = extract(pc.binary_join_element_wise(lines, "", " "), pattern)
-    kinds, codes = words(columns["T"])
+    columns = extract_columns(pc.binary_join_element_wise(lines, "", " "), pattern)
+    kinds, codes = encoded_words(columns["T"])
     size = whole_numbers(columns["BYTES"], MAX_NUMBER)
     meanings = [operation_of(kind) for kind in kinds]
     is_flush = np.array([flushes for _, flushes in meanings], dtype=bool)[codes] & (size == 0)
     operation = np.array([-1 if each is None else each for each, _ in meanings], dtype=np.int64)[codes]
     operation = np.where(is_flush, _FLUSH, operation)
     sector = np.where(is_flush, 0, whole_numbers(columns["SECTOR"], 2**64))
-    require((operation >= 0).all() and (sector < MAX_NUMBER // KERNEL_SECTOR_BYTES).all())
+    require_plain((operation >= 0).all() and (sector < MAX_NUMBER // KERNEL_SECTOR_BYTES).all())
     completed, latency, queued = (
-        fractions(columns[name], units_ns[name]) if name in units_ns else np.zeros(len(size), dtype=np.int64)
+        scaled_decimals(columns[name], units_ns[name]) if name in units_ns else np.zeros(len(size), dtype=np.int64)
         for name in ("TIME", "LAT", "QUE")
     )
     table = pd.DataFrame(
@@ -281,7 +281,7 @@ def _parse_plain_requests(source: TraceFile, block: bytes, pattern: str, units_n
     )
     if "DISK" not in columns:
         return table
-    disks, codes = words(columns["DISK"])
+    disks, codes = encoded_words(columns["DISK"])
     return table.assign(volume=pd.Categorical.from_codes(codes, pd.Index(disks)))
 
 

@@ -24,7 +24,7 @@ class NotPlainError(Exception):
     """The error for a block of lines that must be parsed line by line."""
 
 
-def require(is_plain: object) -> None:
+def require_plain(is_plain: object) -> None:
     """Raise NotPlainError unless a condition is true."""
     if not is_plain:
         raise NotPlainError
@@ -82,7 +82,7 @@ def split_lines(source: TraceFile, block: bytes) -> "pyarrow.Array":
     import pyarrow.csv
 
     block = block.replace(b"\r\n", b"\n")
-    require(b"\r" not in block)
+    require_plain(b"\r" not in block)
     try:
         table = pyarrow.csv.read_csv(
             pa.BufferReader(block),
@@ -94,11 +94,11 @@ def split_lines(source: TraceFile, block: bytes) -> "pyarrow.Array":
         raise NotPlainError from None
     lines = table.column("line").combine_chunks()
     longest = pc.max(pc.binary_length(lines)).as_py()
-    require(longest is not None and longest < source.MOST_LINE)
+    require_plain(longest is not None and longest < source.MOST_LINE)
     return lines
 
 
-def extract(lines: "pyarrow.Array", pattern: str) -> dict[str, "pyarrow.Array"]:
+def extract_columns(lines: "pyarrow.Array", pattern: str) -> dict[str, "pyarrow.Array"]:
     """Return the groups of a regular expression as arrays by name; a group without a match is an empty string.
 
     Args:
@@ -111,11 +111,11 @@ def extract(lines: "pyarrow.Array", pattern: str) -> dict[str, "pyarrow.Array"]:
     import pyarrow.compute as pc
 
     found = pc.extract_regex(lines, pattern)
-    require(found.null_count == 0)
+    require_plain(found.null_count == 0)
     return dict(zip((each.name for each in found.type), found.flatten(), strict=True))
 
 
-def words(column: "pyarrow.Array") -> tuple[list[str], np.ndarray]:
+def encoded_words(column: "pyarrow.Array") -> tuple[list[str], np.ndarray]:
     """Return the different words in a column, and the position of each row's word.
 
     Raises:
@@ -123,7 +123,7 @@ def words(column: "pyarrow.Array") -> tuple[list[str], np.ndarray]:
     """
     import pyarrow as pa
 
-    require(column.null_count == 0)
+    require_plain(column.null_count == 0)
     array = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     return array.dictionary.to_pylist(), array.indices.to_numpy(zero_copy_only=False)
 
@@ -145,11 +145,11 @@ def whole_numbers(column: "pyarrow.Array", below: int) -> np.ndarray:
         numbers = pc.if_else(pc.equal(column, ""), "0", column).cast(pa.uint64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         raise NotPlainError from None
-    require(not len(numbers) or numbers.max() < below)
+    require_plain(not len(numbers) or numbers.max() < below)
     return np.asarray(numbers)
 
 
-def fractions(column: "pyarrow.Array", unit: int) -> np.ndarray:
+def scaled_decimals(column: "pyarrow.Array", unit: int) -> np.ndarray:
     """Return a column of numbers with at most nine decimals as whole numbers (int64) of a smaller unit.
 
     Args:
@@ -168,7 +168,7 @@ def fractions(column: "pyarrow.Array", unit: int) -> np.ndarray:
         except pa.ArrowInvalid:
             raise NotPlainError from None
     low, high = np.frombuffer(column.buffers()[1], dtype=np.int64).reshape(-1, 2)[column.offset :][: len(column)].T
-    require(not ((high != 0) | (low < 0)).any())
+    require_plain(not ((high != 0) | (low < 0)).any())
     divisor = 10**DECIMALS // unit
     scaled: np.ndarray = low if divisor == 1 else (low + divisor // 2) // divisor
     return scaled
