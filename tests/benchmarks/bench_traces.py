@@ -1,7 +1,8 @@
 """Speed and memory of converting block traces, by form.
 
 For each form, the benchmark converts traces of one and of four million requests, to show that memory does not grow with
-the length. The files take half a gigabyte.
+the length. A record is a line or a binary record; in traces of events, a request has three. The files take half a
+gigabyte.
 """
 
 import argparse
@@ -75,6 +76,35 @@ def blktrace(count: int) -> Iterable[bytes]:
             yield record.pack(0x65617407, number, time_ns, sector, 4096, action | 2 << 16, 697, 8 << 20, 0, 0, 0)
 
 
+def perf(count: int) -> Iterable[bytes]:
+    for number, sector in offsets(count):
+        for later, action in enumerate((b"bio_queue", b"rq_issue", b"rq_complete")):
+            time_ns = number * 1000 + later * 10
+            size = (b"", b"4096 () ", b"() ")[later]
+            yield b"             fio   697 [001] %5d.%09d: block:block_%s: 8,0 W %s%d + 8 [fio]\n" % (
+                time_ns // 10**9,
+                time_ns % 10**9,
+                action,
+                size,
+                sector,
+            )
+
+
+def biosnoop(count: int) -> Iterable[bytes]:
+    yield b"TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n"
+    for number, sector in offsets(count):
+        yield b"%-11s fio            697    sda     W %-10d 4096      0.07\n" % (
+            b"%d.%06d" % (number // 10**6, number % 10**6),
+            sector,
+        )
+
+
+def oracle_general(count: int) -> Iterable[bytes]:
+    record = struct.Struct("<IQIq")
+    for number, sector in offsets(count):
+        yield record.pack(number // 10**6, sector, 4096, -1)
+
+
 FORMS: dict[str, Callable[[int], Iterable[bytes]]] = {
     "CSV with a head": csv,
     "I/O log of fio": iolog,
@@ -84,20 +114,22 @@ FORMS: dict[str, Callable[[int], Iterable[bytes]]] = {
     "MQSim": mqsim,
     "text of blkparse": blkparse,
     "binary records of blktrace": blktrace,
+    "perf script": perf,
+    "biosnoop": biosnoop,
+    "oracleGeneral of libCacheSim": oracle_general,
 }
+EVENTS = (blkparse, blktrace, perf)  # with three records a request: queued, issued, completed
 
 
-def convert(trace: Path, output: Path) -> tuple[float, int]:
+def convert(trace: Path, output: Path, *, issued: bool = False) -> tuple[float, int]:
     """Convert a trace in a process of its own; return processor time in seconds and peak memory in bytes."""
     code = (
         "import resource, sys; from pathlib import Path; from iopatterns.twin import traces;"
-        "traces.convert_trace(*map(Path, sys.argv[1:3]), issued=sys.argv[3] == 'issued', overwrite=True);"
+        "traces.convert_trace(*map(Path, sys.argv[1:3]), issued=sys.argv[3] == 'True', overwrite=True);"
         "used = resource.getrusage(resource.RUSAGE_SELF); print(used.ru_utime + used.ru_stime, used.ru_maxrss)"
     )
-    # blktrace writes each request several times, at each of its stages
-    which = "issued" if trace.name.startswith("blk") and trace.suffix != ".parquet" else "all"
     done = subprocess.run(
-        [sys.executable, "-c", code, trace, output, which], stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-c", code, trace, output, str(issued)], stdout=subprocess.PIPE, text=True, check=True
     )
     seconds, memory = done.stdout.split()
     return float(seconds), int(memory) * 1024
@@ -119,18 +151,30 @@ def main() -> None:
                 ours.append(given[-1].with_suffix(".parquet"))
                 with given[-1].open("wb") as file:
                     file.writelines(lines(count * times))
-            report(name, count, given, ours)
+            if lines in EVENTS:
+                report(f"{name}, queued requests", 3 * count, given, ours)
+                report(f"{name}, issued requests", 3 * count, given, ours, issued=True)
+            else:
+                report(name, count, given, ours)
             for trace in given:
                 trace.unlink()
         report("Parquet", count, ours, [Path(folder) / "again.parquet"] * 2)
 
 
-def report(name: str, count: int, traces: list[Path], outputs: list[Path]) -> None:
-    """Convert the shorter and the longer trace of a form; print processor time and peak memory."""
-    (_, memory), (seconds, more) = (convert(*each) for each in zip(traces, outputs, strict=True))
+def report(name: str, count: int, traces: list[Path], outputs: list[Path], *, issued: bool = False) -> None:
+    """Convert the shorter and the longer trace of a form; print processor time and peak memory.
+
+    Args:
+        name: Name of the form.
+        count: Records of the shorter trace.
+        traces: The shorter and the longer trace.
+        outputs: The files to write.
+        issued: Whether the issued requests are converted.
+    """
+    (_, memory), (seconds, more) = (convert(*each, issued=issued) for each in zip(traces, outputs, strict=True))
     print(
-        f"{name}: {count * LONGER} requests, {traces[1].stat().st_size / MIB:.0f} MiB, {seconds:.1f} processor seconds,"
-        f" {count * LONGER / seconds / 1e6:.2f} million requests a second;"
+        f"{name}: {count * LONGER} records, {traces[1].stat().st_size / MIB:.0f} MiB, {seconds:.1f} processor seconds,"
+        f" {count * LONGER / seconds / 1e6:.2f} million records a second;"
         f" at most {more / MIB:.0f} MiB of memory, {more / memory:.2f} times the"
         f" {memory / MIB:.0f} MiB for a quarter of the trace",
         flush=True,

@@ -4,20 +4,27 @@ import bz2
 import gzip
 import json
 import lzma
+import shlex
+import struct
 from pathlib import Path
+from types import ModuleType
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support import ROOT
 from twins import command
+from typed_pages import shell_blocks, typed
 
 from iopatterns import twin
 from iopatterns.twin import traces
-from iopatterns.twin.traces import delimited, oracle_general
+from iopatterns.twin.traces import blktrace, delimited, event_tools, iolog, oracle_general
+from iopatterns.twin.traces.line_blocks import NotPlainError
 
 READ, WRITE, FLUSH, DISCARD = range(4)
 # Format, text, and the requests: operation, offset, size and arrival time
@@ -38,6 +45,8 @@ PUBLIC = [
         [(0, 4096, 512, 0), (1, 0, 512, 1000)],
     ),
     ("Alibaba", "dev,op,off,len,ts\n" + ALIBABA, ALIBABA_ROWS),
+    ("Alibaba", ALIBABA.replace(",", "\t"), ALIBABA_ROWS),
+    ("Alibaba", ALIBABA.lower().replace(",", "; "), ALIBABA_ROWS),
     (
         "Tencent",
         "1538323199,16,8,1,1063\n1538323200,24,72,0,1063\n",
@@ -46,8 +55,9 @@ PUBLIC = [
     ("MSR Cambridge", MSR, [(READ, 383496192, 32768, 0), (WRITE, 310378496, 4096, 1332052600)]),
     (
         "SYSTOR 2017",
-        "Timestamp,Response,IOType,LUN,Offset,Size\n1455592255.000099000,0.000341000,R,1,8192,4096\n",
-        [(READ, 8192, 4096, 0)],
+        "Timestamp,Response,IOType,LUN,Offset,Size\n1455592255.000099000,0.000341000,R,1,8192,4096\n"
+        "1455592255.000100000,0.1,W,1,0,4096\n",
+        [(READ, 8192, 4096, 0), (WRITE, 0, 4096, 1000)],
     ),
     (
         "MQSim",
@@ -100,6 +110,37 @@ def test_a_damaged_compressed_trace_is_refused(tmp_path: Path) -> None:
         rows_of(path)
 
 
+def test_an_unknown_response_time_is_an_unknown_completion(tmp_path: Path) -> None:
+    lines = [f"145559225{at}.5,{response},R,1,8192,4096" for at, response in enumerate(["0.000341000", "", ""])]
+    table = pd.concat(list(traces.read_pieces(written(tmp_path, "\n".join(lines)))))
+    assert table["completed_ns"].tolist() == [341_000, traces.UNKNOWN_TIME, traces.UNKNOWN_TIME]
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";"])
+def test_the_own_csv_may_have_other_separators_and_capitals(separator: str, tmp_path: Path) -> None:
+    lines = "Operation,Offset_Bytes,Size_Bytes,Time_ns\nwrite,4096,512,7\n"
+    assert rows_of(written(tmp_path, lines.replace(",", separator), "t.csv")) == [(WRITE, 4096, 512, 0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty. Valid formats: Parquet, "),
+        ("\n\n", "the file is blank. Valid formats: Parquet, "),
+        ("op,lba,len\nR,5,8\n", "no column 'operation'.* Read another format with --adapter FILE.py:CLASS"),
+        ("0,x,5,8,7\n", "line 1: not a trace. Valid formats: Parquet, .* --adapter FILE.py:CLASS"),
+        (
+            ALIBABA + "0,R,18446744073709551615,512,1577808000000427\n",
+            "line 3: offset is '18446744073709551615', not a"
+            " whole number of bytes from 0 to 2.62. `twin trace --skip-bad` leaves out faulty lines",
+        ),
+    ],
+)
+def test_a_file_that_is_no_trace_is_refused_with_what_to_do(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(twin.TwinError, match=message):
+        rows_of(written(tmp_path, text, "t.csv"))
+
+
 def test_the_message_about_a_trace_without_header_says_what_it_looks_like(tmp_path: Path) -> None:
     done = command("trace", str(written(tmp_path, ALIBABA)), str(tmp_path / "o.parquet"))
     assert (
@@ -129,11 +170,161 @@ def test_a_block_of_lines_is_parsed_as_its_lines_are(rows: list[tuple[str, ...]]
     layout = next(each for each in delimited.LAYOUTS if each.name == name)
     order = [0, 1, 2, 3, 4] if name == "Alibaba" else [0, 2, 3, 1, 4]
     lines = [",".join(row[at] for at in order) for row in rows]
-    piece = delimited._parse_block("\n".join(lines).encode(), layout)
+    piece = delimited.parse_block("\n".join(lines).encode(), layout)
     if piece is not None:
         expected = [layout.request(layout.split(line)) for line in lines]
         found = piece[["operation", "offset_bytes", "size_bytes", "arrival_ns", "volume"]]
         assert list(found.itertuples(index=False, name=None)) == [(*row[:4], row[6]) for row in expected]
+
+
+# Parts of lines, from which blocks of plain lines and blocks with odd lines are made
+BLKPARSE_LINES = [
+    "  8,0    3        1     0.{at:09d}   697  Q  WS 2048 + 8 [fio]",
+    "  8,16   0       12     0.{at:09d} 12345  D FWFS 8 + 16 [Web Content 2]",
+    "  8,0    0       13     0.{at:09d}     0  C   R 8 + 16 [0]",
+    "  8,0    0       14     0.{at:09d}     0  C  FN 18446744073709551615 + 0 [0]",
+    "  8,0    0       15     0.{at:09d}     1  Q  FN [jbd2]",
+    "  8,0    0       16     0.{at:09d}     1  Q  FWS 8 + 8 [jbd2]",
+    "  8,0    0       17     0.{at:09d}     1  D   R 8 + 16 [fio]",
+    "  8,0    0       18     0.{at:09d}     1  R   R 8 + 16 [0]",
+    "  8,0    0       19     0.{at:09d}     0  m   N cfq1234 insert: Q R 8 + 8",
+    "  8,0    0       20     0.{at:09d}     1  A   W 8 + 8 <- (8,1) 0",
+    "  8,0    0       21     0.{at:09d}     1  U   N [fio] 3",
+    "  8,0    0       22     0.{at:09d}     1  Q   D 64 + 0 [fstrim]",
+    "  8,0    0       23     0.{at:09d}     1  D   N 36 (12 01 00 00 24 00 ..) [smartctl]",
+    "  8,0    0       24     0.{at:09d}     1  Q   R (12 01 00 00 24 00 ..) [smartctl]",
+    "  8,0    0       25     0.{at:09d}     1  Q   W 36028797018963968 + 8 [f]",
+    "",
+]
+PERF_LINES = [
+    "  fio  697 [001]     5.{at:09d}: block:block_rq_issue: 8,16 WS 4096 () 8 + 8 none,0,0 [fio]",
+    "  Web Content 2 9 [001]  5.{at:09d}:   1 block:block_bio_queue: 8,16 R 8 + 8 [Web Content]",
+    "  swapper     0 [006]     5.{at:09d}: block:block_rq_complete: 8,16 WS () 8 + 8 [0]",
+    "  swapper     0 [006]     5.{at:09d}: block:block_rq_complete: 8,16 FF () 18446744073709551615 + 0 [0]",
+    "  fio  697 [001]     5.{at:09d}: sched:sched_switch: prev_comm=fio",
+    "  fio  697 [001]     5.{at:09d}: block:block_plug: [fio]",
+    "  fio  697 [001]     5.{at:09d}: block:block_rq_issue: 8,16 FF 0 () 0 + 0 [fio]",
+    "  fio  697 [001]     5.{at:09d}: block:block_rq_issue: 8,16 R 4096 () 36028797018963968 + 8 [fio]",
+]
+BIOSNOOP_LINES = [
+    "1.{at:09d}  java           10958  sda     W 8          4096      0.25",
+    "1.{at:09d}  Web Content 2  2406   sdb     WS 24        512       0.123456",
+    "1.{at:09d}  jbd2           2406           R 24        512       0.01",
+    "1.{at:09d}  jbd2           2406   sda     FF 0        0       0.01",
+    "1.{at:09d}  kworker/23:1   9126           R 18446744073709551615 0         0.61",
+    "1.{at:09d}                 9126   sda     N 8 512         0.61",
+]
+IOLOG_LINES = [
+    "{at} /a read 0 4096",
+    "{at} /b  write 4096 512",
+    "{at} /a sync 4096 512",
+    "{at} /a datasync",
+    "{at} /b trim 0 4096",
+    "{at} /c add",
+    "{at} /c open",
+    "{at} /a close",
+]
+
+
+@pytest.mark.parametrize(
+    ("parser", "first", "lines"),
+    [
+        ((blktrace, "_parse_plain"), "  8,0 0 1 0.0 1 D R 8 + 8 [f]", BLKPARSE_LINES),
+        ((blktrace, "_parse_plain"), "  8,0 0 1 0.0 1 Q R 8 + 8 [f]", BLKPARSE_LINES),
+        ((event_tools, "_parse_plain"), "  f 1 [000] 4.5: block:block_rq_issue: 8,0 R 4096 () 8 + 8 [f]", PERF_LINES),
+        ((event_tools, "_parse_plain"), "  f 1 [000] 4.5: block:block_bio_queue: 8,0 R 8 + 8 [f]", PERF_LINES),
+        ((event_tools, "_parse_plain_requests"), BIOSNOOP_LINES[0].format(at=0), BIOSNOOP_LINES),
+        ((iolog, "_parse_plain"), "fio version 3 iolog", IOLOG_LINES),
+    ],
+)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_blocks_of_events_are_parsed_as_their_lines_are(
+    parser: tuple[ModuleType, str], first: str, lines: list[str], data: st.DataObject, tmp_path: Path
+) -> None:
+    module, function = parser
+    chosen = data.draw(st.lists(st.sampled_from(lines), max_size=12))
+    path = written(tmp_path, "\n".join([first, *(line.format(at=at + 1) for at, line in enumerate(chosen))]))
+
+    def read() -> tuple[object, object]:
+        coverage = traces.Coverage()
+        pieces = list(traces.read_pieces(path, coverage=coverage))
+        return pd.concat([pd.DataFrame(), *pieces]).to_dict("list"), coverage.to_dict()
+
+    found = read()
+    by_line = {"side_effect": NotPlainError} if module is not iolog else {"return_value": None}
+    with mock.patch.object(module, function, **by_line):
+        assert read() == found
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "text"),
+    [
+        (blktrace, "_parse_plain", "\n".join(BLKPARSE_LINES[:12]).format(at=5)),
+        (event_tools, "_parse_plain", "\n".join(PERF_LINES[:7]).format(at=5)),
+        (event_tools, "_parse_plain_requests", "\n".join(BIOSNOOP_LINES[:4]).format(at=5)),
+        (
+            iolog,
+            "_parse_plain",
+            "fio version 3 iolog\n" + "\n".join(IOLOG_LINES).replace("datasync", "sync 0 0").format(at=5),
+        ),
+    ],
+)
+def test_plain_lines_of_events_are_not_parsed_one_by_one(
+    module: ModuleType, function: str, text: str, tmp_path: Path
+) -> None:
+    with (
+        mock.patch.object(module, "numbered_lines", side_effect=AssertionError),
+        mock.patch.object(module, function, wraps=getattr(module, function)) as parse,
+    ):
+        assert rows_of(written(tmp_path, text + "\n"))
+    assert parse.called
+
+
+BINARY_RECORDS = [struct.Struct(f"{order}IIQQIIIIIHH") for order in "<>"]
+# Sector, size, action with its category (1 << 16 + bit of BLK_TC_*), device, and bytes after the record
+BINARY = [
+    (8, 4096, 1 | 1 << 17, 8 << 20, 0),
+    (8, 4096, 7 | 1 << 16, 8 << 20, 0),
+    (8, 4096, 8 | 1 << 16, 8 << 20, 0),
+    (8, 4096, 7 | 1 << 17 | 1 << 18, 8 << 20 | 16, 0),
+    (0, 0, 1 | 1 << 17 | 1 << 18, 8 << 20, 0),
+    (64, 4096, 1 | 1 << 29, 8 << 20, 0),
+    (8, 4096, 15 | 1 << 16, 8 << 20, 16),
+    (0, 36, 7 | 1 << 25, 8 << 20, 3),
+    (0, 0, 2 | 1 << 26, 0, 13),
+    (8, 4096, 1 | 1 << 8 | 1 << 17, 8 << 20, 8),
+    (2**60, 4096, 1 | 1 << 17, 8 << 20, 0),
+]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    cpus=st.lists(st.lists(st.tuples(st.sampled_from(BINARY), st.integers(0, 3)), max_size=8), max_size=3),
+    record=st.sampled_from(BINARY_RECORDS),
+)
+def test_blocks_of_binary_records_are_parsed_as_their_records_are(
+    cpus: list[list[tuple[tuple[int, ...], int]]], record: struct.Struct, tmp_path: Path
+) -> None:
+    for old in tmp_path.iterdir():
+        old.unlink()
+    for cpu, events in enumerate([[(BINARY[0], 1), (BINARY[1], 0)], *cpus]):
+        content, time_ns = b"", 5
+        for (sector, size, action, device, extra), later in events:
+            time_ns += later
+            content += record.pack(0x65617407, 1, time_ns, sector, size, action, 697, device, cpu, 0, extra)
+            content += b"\x07tae"[:extra].ljust(extra, b"x")
+        written(tmp_path, content, f"sda.blktrace.{cpu}")
+
+    def read(*, issued: bool) -> tuple[object, object]:
+        coverage = traces.Coverage()
+        pieces = list(traces.read_pieces(tmp_path / "sda.blktrace.0", issued=issued, coverage=coverage))
+        return pd.concat(pieces).to_dict("list"), coverage.to_dict()
+
+    for issued in (False, True):
+        found = read(issued=issued)
+        with mock.patch.object(blktrace, "_parse_records", side_effect=NotPlainError):
+            assert read(issued=issued) == found
 
 
 def test_a_faulty_line_among_many_is_named(tmp_path: Path) -> None:
@@ -167,6 +358,19 @@ def test_the_files_of_a_log_of_fio_are_placed_one_after_another(tmp_path: Path) 
     assert "the 2 volumes are placed one after another, on 16,384 bytes" in coverage.text()
     done = command("replay", "px05smb040", str(path), "--depth", "1")
     assert "the 2 volumes are placed one after another" in done.stderr
+
+
+def test_a_replay_of_four_files_reads_each_block_once(tmp_path: Path) -> None:
+    reads = [(file, block * 4096) for block in range(4) for file in range(4)]
+    log = "".join(f"{at} /run/j.0.{file} read {offset} 4096\n" for at, (file, offset) in enumerate(reads, 1))
+    apart = "".join(f"read,{file * 2**30 + offset},4096\n" for file, offset in reads)
+    paths = [
+        written(tmp_path, f"fio version 3 iolog\n{log}", "log"),
+        written(tmp_path, f"operation,offset_bytes,size_bytes\n{apart}", "apart.csv"),
+    ]
+    found = [json.loads(command("replay", "px05smb040", str(path), "--depth", "1").stdout) for path in paths]
+    assert found[0] == found[1]
+    assert (found[0]["counters"]["read_commands"], found[0]["counters"]["buffer_read_hits"]) == (16, 0)
 
 
 @pytest.mark.parametrize(
@@ -278,6 +482,46 @@ def test_events_that_blktrace_lost_are_reported(tmp_path: Path) -> None:
     coverage = traces.Coverage()
     assert len(rows_of(written(tmp_path, "\n".join(lines)), coverage=coverage)) == 1
     assert coverage.left_out["events that blktrace lost"] == 42
+
+
+# ---- The commands of docs/traces.md
+
+
+def test_each_command_of_the_page_converts_its_form(tmp_path: Path) -> None:
+    text = {form: text for form, text, _ in PUBLIC}
+    files = {
+        "mine.csv": REQUESTS,
+        "job.iolog": IOLOG,
+        "sda.blktrace.0": struct.pack("<IIQQIIIIIHH", 0x65617407, 1, 5, 8, 4096, 1 | 1 << 16, 697, 8 << 20, 0, 0, 0),
+        "sda.txt": "8,0 0 1 0.000000000 1 Q R 8 + 8 [f]\n8,0 0 1 0.000000001 1 D R 8 + 8 [f]\n",
+        "perf.txt": PERF_SCRIPT,
+        "ftrace.txt": FTRACE,
+        "biosnoop.txt": BIOSNOOP,
+        "hm_1.csv.gz": gzip.compress(MSR.encode()),
+        "2016022213-LUN0.csv.gz": gzip.compress(text["SYSTOR 2017"].encode()),
+        "Financial1.spc": SPC,
+        "io_traces.csv": ALIBABA.replace("0,", "3,", 1) + "4,R,0,512,1577808000000500\n",
+        "tencent.csv": "".join(f"1538323199,{8 * block},8,1,1063\n" for block in range(1000)),
+        "homes.blkparse": text["FIU"],
+        "disksim.trace": text["DiskSim"],
+        "tpcc.trace": text["MQSim"],
+        "w80.oracleGeneral.zst": pa.compress(
+            np.array([(0, 8, 512, -1)], dtype=oracle_general.RECORD).tobytes(), "zstd", asbytes=True
+        ),
+    }
+    for name, content in files.items():
+        written(tmp_path, content, name)
+    page = (ROOT / "docs/traces.md").read_text(encoding="utf-8").partition("One command line converts each form")[2]
+    block = shell_blocks(page)[0]
+    typed(tmp_path, block)
+    lines = [shlex.split(line, comments=True) for line in block.splitlines()]
+    assert {words[2] for words in lines} == {*files, "hm.parquet"}
+    for _, _, source, output, *_ in lines:
+        assert rows_of(tmp_path / output), source
+    assert {"CSV with a head", *(form.name for form in (*traces.TRACE_FORMS[1:], *delimited.LAYOUTS))} == {
+        pyarrow.parquet.read_metadata(tmp_path / words[3]).metadata[b"iopatterns.trace.source"].decode()
+        for words in lines[:-1]
+    }
 
 
 # ---- Writers

@@ -19,7 +19,7 @@ from twins import command
 
 from iopatterns import twin
 from iopatterns.twin import traces
-from iopatterns.twin.traces import UNKNOWN_TIME, delimited, form
+from iopatterns.twin.traces import UNKNOWN_TIME, delimited, form, line_blocks
 
 DATA = Path(__file__).parent / "data"
 MSR = DATA / "msr-cambridge.csv"
@@ -340,11 +340,13 @@ def test_faulty_rows_of_parquet_are_skipped_and_counted(tmp_path: Path) -> None:
     assert "request 3: offset_bytes is '-1', not a whole number" in skipped.first[2]
 
 
-def test_a_long_trace_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(form, "PIECE_REQUESTS", 2)
+@pytest.mark.parametrize("block_bytes", [100, 300])
+def test_a_long_trace_is_read_in_pieces(block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    complete = pd.concat(list(traces.read_pieces(BLKPARSE)), ignore_index=True)
+    monkeypatch.setattr(line_blocks, "BLOCK_BYTES", block_bytes)
     pieces = list(traces.read_pieces(BLKPARSE))
-    assert [len(piece) for piece in pieces] == [2, 2, 2]
-    assert [piece["arrival_ns"].iloc[0] for piece in pieces] == [0, 500000, 700000]
+    assert len(pieces) > 1
+    pd.testing.assert_frame_equal(pd.concat(pieces, ignore_index=True), complete)
 
 
 # Runs in a process of its own; prints the largest size of Arrow's memory in bytes

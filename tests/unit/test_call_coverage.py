@@ -38,12 +38,25 @@ def accesses(table: pd.DataFrame) -> list[tuple[str, str, int, int]]:
 def test_times_since_the_previous_call_are_refused(pid: str, tmp_path: Path) -> None:
     lines = [f'{pid}     0.000000 open("f", O_RDONLY) = 3 <0.1>', f"{pid}     0.000217 read(3, 9) = 9 <0.1>"]
     with pytest.raises(
-        CallsError, match=r"no time in seconds since the epoch \(-r prints .* Record with `strace -f -ttt"
+        CallsError, match=r"line 1: no time in seconds since the epoch in .* Record with `strace -f -ttt"
     ):
         read(tmp_path, "\n".join(lines))
+    with pytest.raises(CallsError, match="line 2: no time in seconds since the epoch in '7 10:02:03"):
+        read(tmp_path, 'strace: Process 7 attached\n7 10:02:03.5 open("f", O_RDONLY) = 3\n')
     squeezed = '7 0.3 open("f", O_RDONLY) = 3\n7 0.2 read(3, 9) = 9\n'
     with pytest.raises(CallsError, match="no time in seconds since the epoch"):
         read(tmp_path, squeezed)
+
+
+def test_the_summary_of_counts_is_left_out(tmp_path: Path) -> None:
+    summary = (
+        "% time     seconds  usecs/call     calls    errors syscall\n------ ----------- ----------- --------- ------\n"
+    )
+    summary += (
+        " 62.56    0.014495        2899         5         2 wait4\n100.00    0.023172                   9 total\n"
+    )
+    table, _ = read(tmp_path, f'7 1700000000.1 pread64(3</f>, "", 9, 0) = 9\n{summary}')
+    assert accesses(table) == [("pread64", "/f", 0, 9)]
 
 
 def test_escaped_names_keep_their_folders(tmp_path: Path) -> None:
@@ -207,6 +220,20 @@ def test_a_log_of_darshan_whose_memory_was_full_is_not_complete(tmp_path: Path) 
         check=True,
     )
     assert "Darshan's memory for DXT_POSIX was full, so that its records are incomplete" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("bit", "module", "what"), [(1, "POSIX", "counters"), (7, "STDIO", "counters"), (8, "DXT_POSIX", "records")]
+)
+def test_a_full_memory_of_one_module_of_darshan_is_named(bit: int, module: str, what: str, tmp_path: Path) -> None:
+    content = bytearray(darshan_example("dxt.darshan").read_bytes())
+    content[20:24] = (1 << bit).to_bytes(4, "little")  # the numbers of modules in logs of version 3.10
+    (tmp_path / "full.darshan").write_bytes(content)
+    trace = calls.open_trace([tmp_path / "full.darshan"])
+    trace.table()
+    full = [each for each in trace.coverage.remarks if "was full" in each]
+    assert len(full) == 1
+    assert full[0].startswith(f"Darshan's memory for {module} was full, so that its {what} are incomplete")
 
 
 def test_fewer_records_than_counted_are_shown_as_a_share() -> None:

@@ -192,7 +192,28 @@ def jobs(
     for column, (_, names) in NUMBERS.items():
         if any(name in row.options for row in found for name in names):
             data[column] = pd.Series([each[column] for each in in_numbers], dtype=_INTEGER)
+            if coverage is not None:
+                _cover_texts(column, names, found, data[column], coverage)
     return _counted(pd.DataFrame(data), coverage)
+
+
+def _cover_texts(
+    column: str, names: Sequence[str], rows: Sequence[_Row], values: pd.Series, coverage: TableCoverage
+) -> None:
+    """Add a remark about rows that have an option, but no number in its column.
+
+    Args:
+        column: Name of the column.
+        names: Names of the option.
+        rows: The rows of the table.
+        values: The column.
+        coverage: Receives the remark.
+    """
+    texts = [next((row.options[name] for name in names if name in row.options), None) for row in rows]
+    empty = [text for text, is_empty in zip(texts, values.isna(), strict=True) if text is not None and is_empty]
+    if empty:
+        rows_word = "row" if len(empty) == 1 else "rows"
+        coverage.remark(f"{column} is empty in {len(empty):,} {rows_word}, whose option is no number: {empty[0]!r}")
 
 
 def _counted(table: pd.DataFrame, coverage: TableCoverage | None) -> pd.DataFrame:
@@ -275,6 +296,7 @@ def _cover(document: Document, coverage: TableCoverage) -> None:
         coverage: Receives the numbers.
     """
     coverage.documents += 1
+    coverage.left_out["documents without jobs"] += not document.jobs
     listed = document.data.get("client_stats" if "jobs" not in document.data else "jobs", [])
     coverage.left_out['sums over all servers ("All clients")'] += len(listed) - len(document.jobs)
     if any(map(is_summary, document.jobs)) and "jobs" not in document.data:

@@ -53,7 +53,7 @@ class Coverage:
         shown = ", ".join(map(self._count, kinds)) or "nothing"
         sentences = [f"coverage: {shown}"]
         if len(self.parts) > 1:
-            most = [f"{printable(name)} {count:,}" for name, count in list(self.parts.items())[:_MOST_PARTS]]
+            most = [f"{printable(name)} ({count:,})" for name, count in list(self.parts.items())[:_MOST_PARTS]]
             rest = f" and {len(self.parts) - _MOST_PARTS:,} more" if len(self.parts) > _MOST_PARTS else ""
             sentences.append(f"by part: {', '.join(most)}{rest}")
         missing = [f"{count:,} {printable(reason)}" for reason, count in self.left_out.items() if count]

@@ -53,6 +53,7 @@ class InputFile:
         path: The file.
         skipped: The counter of faulty lines, which are then skipped. None if the first faulty line raises an error.
         ERROR: The type of the errors. Subclasses may override it.
+        ADVICE: What to do about a fault, at the end of its message. Subclasses may override it.
         MOST_LINE: The limit of characters in a line: a line that reaches it is faulty. Subclasses may override it.
     """
 
@@ -60,6 +61,7 @@ class InputFile:
     skipped: SkippedLines | None = None
 
     ERROR: ClassVar[type[IoPatternsError]] = IoPatternsError
+    ADVICE: ClassVar[str] = ""
     MOST_LINE: ClassVar[int] = 4096
 
     def fault(self, place: str, why: object, count: int = 1) -> None:
@@ -75,9 +77,9 @@ class InputFile:
         Raises:
             IoPatternsError: An error of type `ERROR`, if `skipped` is None.
         """
-        error = self.error(why, place)
         if self.skipped is None:
-            raise error
+            raise self.error(f"{str(why).removesuffix('.')}{self.ADVICE}", place)
+        error = self.error(why, place)
         if len(self.skipped.first) < _MOST_EXAMPLES:
             self.skipped.first.append(str(error))
         self.skipped.count += count

@@ -176,10 +176,11 @@ def _compare_counters(report: Any, module: str, coverage: Coverage) -> None:
         totals["STDIO_READS"] + totals["STDIO_WRITES"]
     )
     coverage.left_out["mappings of files to memory (mmap)"] = totals["POSIX_MMAPS"]
-    for each in (module, own):
+    for each in (module, *_COUNTERS):
         if each in report.modules and report.modules[each]["partial_flag"]:
+            what = "records" if each == module else "counters"
             coverage.remark(
-                f"Darshan's memory for {each} was full, so that its records are incomplete: record with a larger"
+                f"Darshan's memory for {each} was full, so that its {what} are incomplete: record with a larger"
                 " DARSHAN_MODMEM"
             )
 

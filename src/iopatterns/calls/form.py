@@ -85,6 +85,7 @@ class CallTraceFile(input_file.InputFile):
     """
 
     ERROR = CallsError
+    ADVICE = ". `iopatterns calls convert --skip-bad` leaves out faulty lines"
     MOST_LINE = 2**20  # strace can print all transferred data in a line
 
 

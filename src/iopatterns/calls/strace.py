@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from iopatterns.base.compressed import plain_name
+from iopatterns.base.errors import IoPatternsError
 from iopatterns.base.input_file import MAX_NUMBER, printable
-from iopatterns.calls.form import CALL_KINDS, UNKNOWN, CallsError, CallTraceFile
+from iopatterns.calls.form import CALL_KINDS, UNKNOWN, CallTraceFile
 from iopatterns.calls.positions import CLOSE_RANGE, EXECUTE, EXIT, FORK, Event
 
 _PROCESS = r"(?:\[pid\s+(\d{1,10})(?:<[^>]*>)?\]|(\d{1,10})(?:<[^>]*>)?(?=\s))"
@@ -460,22 +461,36 @@ def _read_file(source: CallTraceFile) -> Iterator[Event]:
     suffix = plain_name(source.path).suffix[1:]
     processes = _Processes(int(suffix) if suffix.isdigit() and len(suffix) <= 10 else 0)
     last_ns = 0
+    at = 0
+
+    def lines() -> Iterator[tuple[int, str]]:
+        nonlocal at
+        for number, line in _joined(source.lines(), processes):
+            at = number
+            yield number, line
+
+    def no_epoch(line: str) -> IoPatternsError:
+        return source.error(
+            f"no time in seconds since the epoch in '{printable(line.strip())}' (-t and -tt print the time of the day,"
+            " -r the time since the previous call). Record with `strace -f -ttt -T -o FILE PROGRAM`.",
+            f"line {at}",
+        )
 
     def parse(line: str) -> Iterable[Event]:
         nonlocal last_ns
         found = _LINE.match(line)
-        if found is None:
+        if found is None or (int(found[4]) < _EPOCH_S and _NOTICE.match(line)):
             if not line.strip() or _NOTICE.match(line):
                 return ()
             if _OTHER_TIMES.match(line):
-                raise _no_epoch(source, line)
+                raise no_epoch(line)
             raise ValueError(f"not a line of strace: '{printable(line.strip())}'{processes.advice}")
         bracketed, plain, spaces, seconds, fraction, rest = found.groups()
         time_ns = _nanoseconds(seconds, fraction)
         # -r pads its times to six digits; a file without its spaces still has times that fall
         width = 1 if bracketed else max(0, 5 - len(plain)) + 1 if plain else 0
         if int(seconds) < _EPOCH_S and (len(spaces) > width or time_ns < last_ns):
-            raise _no_epoch(source, line)
+            raise no_epoch(line)
         last_ns = time_ns
         process = processes.number(bracketed, plain)
         try:
@@ -483,14 +498,7 @@ def _read_file(source: CallTraceFile) -> Iterator[Event]:
         except ValueError as why:
             raise ValueError(f"{why}{processes.advice}") from None
 
-    return source.parsed(_joined(source.lines(), processes), parse)
-
-
-def _no_epoch(source: CallTraceFile, line: str) -> CallsError:
-    return CallsError(
-        f"{printable(source.path)}: '{printable(line.strip())}': no time in seconds since the epoch (-r prints the time"
-        " since the previous call). Record with `strace -f -ttt -T -o FILE PROGRAM`."
-    )
+    return source.parsed(lines(), parse)
 
 
 def _joined(lines: Iterable[tuple[int, str]], processes: _Processes) -> Iterator[tuple[int, str]]:

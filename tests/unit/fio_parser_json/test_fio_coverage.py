@@ -40,6 +40,12 @@ def test_a_lone_sum_over_all_servers_is_a_row(tmp_path: Path) -> None:
     assert coverage.left_out['sums over all servers ("All clients")'] == 1
 
 
+def test_a_document_without_jobs_is_counted(tmp_path: Path) -> None:
+    coverage = TableCoverage()
+    assert jobs(result(tmp_path, '{"fio version": "fio-3.42", "jobs": []}'), coverage=coverage).empty
+    assert coverage.text() == "coverage: 0 rows of 1 document; left out: 1 documents without jobs"
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [
@@ -55,6 +61,21 @@ def test_a_lone_sum_over_all_servers_is_a_row(tmp_path: Path) -> None:
 def test_sizes_with_the_letter_b_are_read(text: str, size: int, tmp_path: Path) -> None:
     document = {"fio version": "fio-3.42", "jobs": [job(**{"job options": {"bs": text}, "read": {"total_ios": 1}})]}
     assert jobs(result(tmp_path, json.dumps(document)))["bs_bytes"].tolist() == [size]
+
+
+@pytest.mark.parametrize(
+    ("options", "remark"),
+    [
+        ({"size": "50%"}, "size_bytes is empty in 1 row, whose option is no number: '50%'"),
+        ({"bs": ",8k"}, "bs_bytes is empty in 1 row, whose option is no number: ',8k'"),
+        ({"bs": "4k,8k", "iodepth": "16", "bssplit": "4k/50:8k/50"}, None),
+    ],
+)
+def test_an_option_that_is_no_number_is_named(options: dict[str, str], remark: str | None, tmp_path: Path) -> None:
+    document = {"fio version": "fio-3.42", "jobs": [job(**{"job options": options, "read": {"total_ios": 1}})]}
+    coverage = TableCoverage()
+    jobs(result(tmp_path, json.dumps(document)), coverage=coverage)
+    assert coverage.remarks == ([] if remark is None else [remark])
 
 
 def test_repeated_options_are_joined_or_named(tmp_path: Path) -> None:

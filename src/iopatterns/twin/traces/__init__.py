@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -159,21 +159,22 @@ def _delimited_form(source: TraceFile, lines: list[str]) -> TraceForm | None:
         TwinError: The file is a CSV file with a header that lacks a column.
     """
     first, second = [*lines, "", ""][:2]
-    for layout in delimited.LAYOUTS:
+    layouts = delimited.layouts(first)
+    for layout in layouts:
         headed = layout.with_header(first)
         if headed is not None:
             return _with_layout(layout.name, headed, 1)
-    names = [name.strip() for name in first.split(",")]
-    if set(REQUEST_COLUMNS) & {name.strip('"') for name in names}:
-        layout = delimited.own_layout([name.strip('"') for name in names])
-        source.check_columns(layout.columns)
-        return _with_layout(_OWN_CSV, layout, 1)
+    separator = delimited.separator(first)
+    names = [name.strip().strip('"') for name in first.lower().split(separator)]
+    if set(REQUEST_COLUMNS) & set(names):
+        source.check_columns(names)
+        return _with_layout(_OWN_CSV, delimited.own_layout(names, separator), 1)
     for header_lines, line in enumerate((first, second)):
-        fitting = next((layout for layout in delimited.LAYOUTS if layout.fits(line)), None)
+        fitting = next((layout for layout in layouts if layout.fits(line)), None)
         if fitting is not None and (not header_lines or not any(map(str.isdigit, first[:1]))):
             guess = f"this looks like a block trace of {fitting.name}: {fitting.description}"
             return _with_layout(fitting.name, fitting, header_lines, guess)
-    if compressed.plain_name(source.path).suffix == ".csv":
+    if compressed.plain_name(source.path).suffix == ".csv" and not any(map(str.isdigit, names)):
         source.check_columns(names)
     return None
 
@@ -202,6 +203,8 @@ def _detect_form(source: TraceFile) -> TraceForm:
     for each in TRACE_FORMS:
         if each.matches(head, line, path):
             return each
+    if not head.strip():
+        raise source.error(f"the file is {'blank' if head else 'empty'}. {_VALID_FORMS}")
     found = _delimited_form(source, lines[:2])
     if found is None:
         raise source.error(f"not a trace. {_VALID_FORMS}", "line 1")
@@ -254,9 +257,9 @@ def read_pieces(path: Path, **options: Unpack[ReadingOptions]) -> Iterator[pd.Da
         trace_form = _detect_form(source)
         if given.issued and not trace_form.has_issued:
             raise source.error(f"the format {trace_form.name} does not record issued requests separately")
-        starts = _volume_starts(trace_form, source, given)
+        places = _Places(lambda: _volume_starts(trace_form, source, given), given.volumes)
         has_requests = False
-        for piece in _selected(trace_form.read(source), source, starts, given):
+        for piece in _selected(trace_form.read(source), source, places, given):
             has_requests = has_requests or len(piece) > 0
             coverage.represented["requests"] += len(piece)
             yield piece
@@ -288,12 +291,39 @@ class _Selection:
         return selection
 
 
+class _Places:
+    """Where each volume of a trace begins in the address range of the tables.
+
+    The first volume begins at 0, so that the trace is read once more only if it has a second volume.
+
+    Attributes:
+        starts: Start of each selected volume that has appeared, in bytes.
+    """
+
+    def __init__(self, find_all: Callable[[], dict[str, int]], selected: tuple[str, ...]) -> None:
+        self.starts: dict[str, int] = {}
+        self._find_all = find_all
+        self._selected = selected
+
+    def add(self, volumes: Iterable[str]) -> None:
+        """Determine where volumes begin that have not appeared before.
+
+        Args:
+            volumes: Names of volumes; those that are not selected are ignored.
+
+        Raises:
+            TwinError: The trace has no volume of a given name, or is faulty.
+        """
+        new = [each for each in volumes if each not in self.starts and (not self._selected or each in self._selected)]
+        if new:
+            self.starts = {new[0]: 0} if len(new) == 1 and not self.starts else self._find_all()
+
+
 def _volume_starts(trace_form: TraceForm, source: TraceFile, given: _Selection) -> dict[str, int]:
-    """Return where each volume begins in the address range of the tables.
+    """Return where each volume begins in the address range of the tables, after reading the file once.
 
     The requests of a single volume keep their offsets. Otherwise the volumes follow one another in the order of their
-    first requests. Each extends to the end of its furthest request, rounded up to a multiple of 4 KiB. The file is read
-    for this once more, unless one volume is selected.
+    first requests. Each extends to the end of its furthest request, rounded up to a multiple of 4 KiB.
 
     Args:
         trace_form: The format of the trace.
@@ -303,14 +333,10 @@ def _volume_starts(trace_form: TraceForm, source: TraceFile, given: _Selection) 
     Raises:
         TwinError: The trace has no volume of a given name, or is faulty.
     """
-    if len(given.volumes) == 1:
-        return {given.volumes[0]: 0}
     quiet = dataclasses.replace(source, skipped=None if source.skipped is None else SkippedLines(), coverage=Coverage())
     ends: dict[str, int] = {}
     for piece in trace_form.read(quiet):
         if "volume" not in piece:
-            if not given.volumes:
-                return {}
             continue
         end = piece["offset_bytes"] + piece["size_bytes"]
         for volume, furthest in end.groupby(piece["volume"], observed=True, sort=False).max().items():
@@ -338,14 +364,14 @@ def _check_volumes(source: TraceFile, asked: tuple[str, ...], found: "dict[str, 
 
 
 def _selected(
-    pieces: Iterator[pd.DataFrame], source: TraceFile, starts: dict[str, int], given: _Selection
+    pieces: Iterator[pd.DataFrame], source: TraceFile, places: _Places, given: _Selection
 ) -> Iterator[pd.DataFrame]:
     """Yield the requests of the selected volumes and blocks, at their places and with times since the first of them.
 
     Args:
         pieces: All requests of the trace, with their volumes.
         source: The trace file.
-        starts: Where each selected volume begins; empty if the requests keep their offsets.
+        places: Where each selected volume begins.
         given: Which requests are selected.
 
     Raises:
@@ -361,7 +387,8 @@ def _selected(
             counts = piece["volume"].value_counts(sort=False)
             named = {str(volume): int(number) for volume, number in counts.items() if number}
             seen.update(named)
-            piece = _placed(piece, starts)  # noqa: PLW2901
+            places.add(named)
+            piece = _placed(piece, places.starts)  # noqa: PLW2901
         elif given.volumes:
             piece = piece.iloc[:0]  # noqa: PLW2901
         if given.volumes:
@@ -382,7 +409,7 @@ def _selected(
         if len(piece):
             yield piece
     _check_volumes(source, given.volumes, seen)
-    coverage.parts.update({volume: count for volume, count in seen.items() if not starts or volume in starts})
+    coverage.parts.update({volume: count for volume, count in seen.items() if volume in places.starts})
 
 
 def _placed(piece: pd.DataFrame, starts: dict[str, int]) -> pd.DataFrame:
@@ -390,11 +417,11 @@ def _placed(piece: pd.DataFrame, starts: dict[str, int]) -> pd.DataFrame:
 
     Args:
         piece: The requests, with their volumes.
-        starts: Where each volume begins; empty if all requests keep their offsets.
+        starts: Where each selected volume begins.
     """
     codes, names = piece["volume"].cat.codes.to_numpy(), [str(name) for name in piece["volume"].cat.categories]
     piece = piece.drop(columns="volume")
-    if not starts or (len(names) == 1 and starts.get(names[0]) == 0):
+    if len(names) == 1 and starts.get(names[0]) == 0:
         return piece
     known = np.array([name in starts for name in names])[codes]
     begin = np.array([starts.get(name, 0) for name in names], dtype=np.uint64)[codes]

@@ -4,22 +4,45 @@ The kernel records several events for each request: queued, issued to the drive,
 events of each request to one request.
 """
 
-import heapq
+import contextlib
+import itertools
 import re
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from iopatterns.base import compressed
 from iopatterns.base.coverage import Coverage
 from iopatterns.base.input_file import MAX_NUMBER, SkippedLines, printable
-from iopatterns.twin.traces.form import OPERATIONS, UNKNOWN_TIME, TraceFile, TraceRequest, request_tables
+from iopatterns.twin.traces.form import (
+    OPERATIONS,
+    PIECE_REQUESTS,
+    UNKNOWN_TIME,
+    TraceFile,
+    TraceRequest,
+    request_tables,
+)
+from iopatterns.twin.traces.line_blocks import (
+    BLOCK_BYTES,
+    NotPlainError,
+    encoded_words,
+    extract_columns,
+    line_blocks,
+    numbered_lines,
+    require_plain,
+    split_lines,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    import pyarrow
 
 KERNEL_SECTOR_BYTES = 512
 _READ, _WRITE, _FLUSH, _DISCARD = (OPERATIONS[name] for name in ("read", "write", "flush", "discard"))
@@ -55,37 +78,79 @@ class BlockEvent(NamedTuple):
 
 
 BlockEvents = Iterable[tuple[str, BlockEvent]]  # each with its place in the file, for messages
+_ALL = "QDRC"  # the actions of events, by their numbers in tables
 
 
-# ---- From events to requests
+# ---- Tables of events
 
-_Issued = list[Any]  # as `TraceRequest`, and changed at its completion
-_InFlight = dict[tuple[str, int, int], deque[_Issued]]  # by device, operation and offset
+# The columns are the attributes of `BlockEvent`: device is categorical, action is a position in `_ALL`
+_TYPES = {"time_ns": np.int64, "action": np.uint8, "flushes": np.bool_, "operation": np.uint8}
+_TYPES |= {"offset_bytes": np.int64, "size_bytes": np.int64}
+_MOST_SECTORS = MAX_NUMBER // KERNEL_SECTOR_BYTES
 
 
-def read_events(source: TraceFile, events: Callable[[TraceFile], BlockEvents]) -> Iterator[pd.DataFrame]:
-    """Yield the requests of a trace as tables, see `traces.read_pieces`.
+def event_tables(source: TraceFile, events: BlockEvents, actions: str) -> Iterator[pd.DataFrame]:
+    """Yield events as tables, in the same order.
 
-    These are the requests issued to the drive if ``source.issued`` is set, or if the first 100,000 events do not
-    contain a queued request. Otherwise they are the queued requests.
+    An event without a place on the device is counted in the coverage of the trace, and left out.
 
     Args:
-        source: The trace file.
-        events: Yields the events of the trace; it is called twice.
+        source: The trace file, which receives the faults.
+        events: The events, each with its place in the file.
+        actions: Letters of the actions whose events are returned, see `BlockEvent`.
+    """
+    checked = _checked_events(source, (each for each in events if each[1].action in actions))
+    while rows := list(islice(checked, PIECE_REQUESTS)):
+        columns = dict(zip(BlockEvent._fields, zip(*rows, strict=True), strict=True))
+        columns["action"] = tuple(map(_ALL.index, columns["action"]))
+        table = pd.DataFrame({name: np.array(columns[name], dtype=each) for name, each in _TYPES.items()})
+        yield table.assign(device=pd.Categorical(columns["device"]))
+
+
+def event_table(columns: Mapping[str, "pyarrow.Array"], action_names: Mapping[str, str]) -> pd.DataFrame:
+    """Return the events in the columns of a text as a table.
+
+    Events of requests that have no effect on a replay are left out.
+
+    Args:
+        columns: The columns as strings: ``device``, ``seconds``, ``fraction`` (at most nine digits), ``action``,
+            ``rwbs``, ``sector`` and ``count``. The last two are empty for a request without sectors.
+        action_names: Letters of actions, see `BlockEvent`, by their names in the text.
 
     Raises:
-        TwinError: The first 100,000 events contain no such request.
+        NotPlainError: A value is not valid, or has no place on the device.
     """
-    quiet = replace(source, skipped=None if source.skipped is None else SkippedLines(), coverage=Coverage())
-    actions = {event.action for _, event in islice(events(quiet), _EXAMINED_EVENTS)}
-    if "Q" in actions and not source.issued:
-        yield from request_tables(_queued_requests(_checked_events(source, events(source))), ("arrival_ns",))
-    elif "D" in actions:
-        times = ("arrival_ns", "dispatched_ns", *(["completed_ns"] if "C" in actions else []))
-        yield from request_tables(_issued_requests(_checked_events(source, events(source))), times)
-    else:
-        which = "issued to the drive (D)" if source.issued else "queued (Q) or issued to the drive (D)"
-        raise source.error(f"no request {which} among the first {_EXAMINED_EVENTS} events. Record these events, too")
+    import pyarrow.compute as pc
+
+    actions, action_codes = encoded_words(columns["action"])
+    action = np.array([_ALL.index(action_names[name]) for name in actions], dtype=np.uint8)[action_codes]
+    kinds, kind_codes = encoded_words(columns["rwbs"])
+    meanings = [operation_of(kind) for kind in kinds]
+    moves = np.array([operation is not None for operation, _ in meanings], dtype=bool)[kind_codes]
+    flushes = np.array([flushes for _, flushes in meanings], dtype=bool)[kind_codes]
+    operation = np.array([operation or 0 for operation, _ in meanings], dtype=np.uint8)[kind_codes]
+    has_place = pc.not_equal(columns["sector"], "").to_numpy(zero_copy_only=False)
+    # a packet command has no sectors, and a line without them may be faulty
+    require_plain((has_place | ~moves | flushes | np.isin(action, [_ALL.index("R"), _ALL.index("C")])).all())
+    count = np.where(moves, whole_numbers(columns["count"], _MOST_SECTORS), 0)
+    sector = np.where(count > 0, whole_numbers(columns["sector"], 2**64), 0)
+    require_plain((sector < _MOST_SECTORS).all())
+    seconds = whole_numbers(columns["seconds"], MAX_NUMBER // 10**9).astype(np.int64)
+    fraction = whole_numbers(pc.utf8_rpad(columns["fraction"], 9, "0"), 10**9).astype(np.int64)
+    devices, device_codes = encoded_words(columns["device"])
+    table = pd.DataFrame(
+        {
+            "time_ns": seconds * 10**9 + fraction,
+            "action": action,
+            "flushes": flushes,
+            "operation": operation,
+            "offset_bytes": sector.astype(np.int64) * KERNEL_SECTOR_BYTES,
+            "size_bytes": count.astype(np.int64) * KERNEL_SECTOR_BYTES,
+            "device": pd.Categorical.from_codes(device_codes, pd.Index(devices)),
+        }
+    )
+    has_effect = (moves & has_place) | flushes
+    return table if has_effect.all() else table[has_effect]
 
 
 def _checked_events(source: TraceFile, events: BlockEvents) -> Iterator[BlockEvent]:
@@ -104,23 +169,70 @@ def _checked_events(source: TraceFile, events: BlockEvents) -> Iterator[BlockEve
             if event.action in _COUNTED:
                 source.coverage.left_out[_IMPOSSIBLE.format(event.offset_bytes // KERNEL_SECTOR_BYTES)] += 1
         else:
-            yield event
+            yield event if event.size_bytes else event._replace(offset_bytes=0)
 
 
-def _queued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
-    """Yield a request for each event ``Q`` (queued).
+# ---- From events to requests
+
+_Issued = list[Any]  # as `TraceRequest`, and changed at its completion
+_InFlight = dict[tuple[str, int, int], deque[_Issued]]  # by device, operation and offset
+
+
+def read_events(
+    source: TraceFile, events: Callable[[TraceFile, str], Iterator[pd.DataFrame]]
+) -> Iterator[pd.DataFrame]:
+    """Yield the requests of a trace as tables, see `traces.read_pieces`.
+
+    These are the requests issued to the drive if ``source.issued`` is set, or if the first 100,000 events do not
+    contain a queued request. Otherwise they are the queued requests.
+
+    Args:
+        source: The trace file.
+        events: Yields the events of the trace with some actions as tables, see `event_tables`; it is called twice.
+
+    Raises:
+        TwinError: The first 100,000 events contain no such request.
+    """
+    quiet = replace(source, skipped=None if source.skipped is None else SkippedLines(), coverage=Coverage())
+    examined = 0
+    actions: set[str] = set()
+    for table in events(quiet, _ALL):
+        actions |= {_ALL[number] for number in table["action"].iloc[: _EXAMINED_EVENTS - examined].unique()}
+        examined += len(table)
+        if examined >= _EXAMINED_EVENTS:
+            break
+    if "Q" in actions and not source.issued:
+        yield from filter(len, map(_queued_requests, events(source, "Q")))
+    elif "D" in actions:
+        times = ("arrival_ns", "dispatched_ns", *(["completed_ns"] if "C" in actions else []))
+        yield from request_tables(_issued_requests(events(source, "DRC")), times)
+    else:
+        which = "issued to the drive (D)" if source.issued else "queued (Q) or issued to the drive (D)"
+        raise source.error(f"no request {which} among the first {_EXAMINED_EVENTS} events. Record these events, too")
+
+
+def _queued_requests(events: pd.DataFrame) -> pd.DataFrame:
+    """Return a request for each event ``Q`` (queued).
 
     A write that flushes the drive's cache first becomes two requests: a flush and a write.
     """
-    for time_ns, device, action, flushes, operation, offset, size in events:
-        if action == "Q":
-            if flushes:
-                yield _FLUSH, 0, 0, time_ns, UNKNOWN_TIME, UNKNOWN_TIME, device
-            if size:
-                yield operation, offset, size, time_ns, UNKNOWN_TIME, UNKNOWN_TIME, device
+    queued = events[events["flushes"] | (events["size_bytes"] > 0)]
+    flushes, has_data = queued["flushes"].to_numpy(), (queued["size_bytes"] > 0).to_numpy()
+    rows = np.repeat(np.arange(len(queued)), flushes.astype(int) + has_data)
+    is_flush = flushes[rows] & np.concatenate([[True], rows[1:] != rows[:-1]])[: len(rows)]
+    requests = queued.iloc[rows]
+    return pd.DataFrame(
+        {
+            "operation": np.where(is_flush, _FLUSH, requests["operation"]).astype(np.uint8),
+            "offset_bytes": np.where(is_flush, 0, requests["offset_bytes"]).astype(np.uint64),
+            "size_bytes": np.where(is_flush, 0, requests["size_bytes"]).astype(np.uint64),
+            "arrival_ns": requests["time_ns"].to_numpy(),
+            "volume": requests["device"].array,
+        }
+    )
 
 
-def _issued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
+def _issued_requests(tables: Iterable[pd.DataFrame]) -> Iterator[TraceRequest]:
     """Yield the requests in the order in which they were issued to the drive.
 
     Each has the time of its completion, or `UNKNOWN_TIME` if the trace has none. An issue that the drive returned to be
@@ -128,17 +240,17 @@ def _issued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
     """
     in_order: deque[_Issued] = deque()
     in_flight: _InFlight = {}
-    for time_ns, device, action, flushes, operation, offset, size in events:
+    for time_ns, action, flushes, operation, offset, size, device in itertools.chain.from_iterable(map(_rows, tables)):
         key = (device, operation, offset) if size else (device, _FLUSH, 0)
-        if action == "D":
+        if action == _D:
             if flushes and size:  # the completion of the flush is not recorded
                 in_order.append([_FLUSH, 0, 0, time_ns, time_ns, UNKNOWN_TIME, device])
             if flushes or size:
                 in_order.append([*key[1:], size, time_ns, time_ns, UNKNOWN_TIME, device])
                 in_flight.setdefault(key, deque()).append(in_order[-1])
-        elif action in "CR" and (waiting := in_flight.get(key)):
-            request = waiting.popleft() if action == "C" else waiting.pop()
-            request[5] = time_ns if action == "C" else _REQUEUED
+        elif waiting := in_flight.get(key):
+            request = waiting.popleft() if action == _C else waiting.pop()
+            request[5] = time_ns if action == _C else _REQUEUED
             if not waiting:
                 del in_flight[key]
         while in_order and (in_order[0][5] != UNKNOWN_TIME or len(in_order) > _MAX_IN_FLIGHT):
@@ -147,6 +259,12 @@ def _issued_requests(events: Iterable[BlockEvent]) -> Iterator[TraceRequest]:
         yield from _finished(request, {})
 
 
+def _rows(events: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """Return an iterator over events as tuples."""
+    return zip(*(events[name].tolist() for name in (*_TYPES, "device")), strict=True)
+
+
+_D, _C = _ALL.index("D"), _ALL.index("C")
 _REQUEUED = UNKNOWN_TIME + 1  # in place of the completion time
 
 
@@ -178,6 +296,13 @@ BLKPARSE_LINE = re.compile(
 )
 _SECTORS = re.compile(r"\s+(\d{1,20}) \+ (\d{1,12})(?:\s|$)")
 _PACKET = re.compile(r"\s+(?:\d+ )?\(")  # a packet command, such as INQUIRY, has its bytes in place of sectors
+# The same for blocks of lines: any event, and the columns of an event of `_ALL`
+_PLAIN_START = r"^\s*\d{1,9},\d{1,9}\s+\d+\s+\d+\s+\d{1,10}\.\d{1,9}\s+\d+\s+"
+_PLAIN_LINE = _PLAIN_START + r"[A-Za-z]{1,2}\s+[A-Z]+(?:\s|$)"
+_PLAIN_COLUMNS = (
+    r"^\s*(?P<device>\d+,\d+)\s+\d+\s+\d+\s+(?P<seconds>\d+)\.(?P<fraction>\d+)\s+\d+\s+(?P<action>[QDRC])"
+    r"\s+(?P<rwbs>[A-Z]+)(?:\s+(?P<sector>\d{1,20}) \+ (?P<count>\d{1,12})(?:\s|$))?"
+)
 # Start of the lines before the events, and of the lines of the summary after them
 BLKPARSE_HEADER = "Input file"
 _SUMMARY = ("CPU", "Total (", "Events (", "Throughput", "Skips:")
@@ -202,24 +327,54 @@ def read_blkparse(source: TraceFile) -> Iterator[pd.DataFrame]:
     return read_events(source, _text_events)
 
 
-def _text_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
+def _text_events(source: TraceFile, actions: str) -> Iterator[pd.DataFrame]:
     is_over = False
-    for number, line in source.lines():
-        if line.startswith(_SUMMARY):
-            lost = _LOST.match(line)
-            source.coverage.left_out["events that blktrace lost"] += int(lost[1]) if lost else 0
-            is_over = True
-        if is_over and not BLKPARSE_LINE.match(line):
-            continue
-        if line.startswith(BLKPARSE_HEADER) or not line.strip():
-            continue
+
+    def parsed(lines: Iterable[tuple[int, str]]) -> BlockEvents:
+        nonlocal is_over
+        for number, line in lines:
+            if line.startswith(_SUMMARY):
+                lost = _LOST.match(line)
+                source.coverage.left_out["events that blktrace lost"] += int(lost[1]) if lost else 0
+                is_over = True
+            if is_over and not BLKPARSE_LINE.match(line):
+                continue
+            if line.startswith(BLKPARSE_HEADER) or not line.strip():
+                continue
+            try:
+                event = _parse_event(line)
+            except ValueError as problem:
+                source.fault(f"line {number}", problem)
+                continue
+            if event is not None:
+                yield f"line {number}", event
+
+    for begin, block in line_blocks(source):
         try:
-            event = _parse_event(line)
-        except ValueError as problem:
-            source.fault(f"line {number}", problem)
-            continue
-        if event is not None:
-            yield f"line {number}", event
+            yield _parse_plain(source, block, actions)
+        except NotPlainError:
+            yield from event_tables(source, parsed(numbered_lines(source, block, begin)), actions)
+
+
+def _parse_plain(source: TraceFile, block: bytes, actions: str) -> pd.DataFrame:
+    """Return the events in lines of blkparse as a table.
+
+    Args:
+        source: The trace file.
+        block: The lines.
+        actions: Letters of the actions whose events are returned.
+
+    Raises:
+        NotPlainError: A line needs a closer look.
+    """
+    import pyarrow.compute as pc
+
+    lines = split_lines(source, block)
+    require_plain(pc.all(pc.match_substring_regex(lines, _PLAIN_LINE)).as_py())
+    columns = extract_columns(
+        lines.filter(pc.match_substring_regex(lines, rf"{_PLAIN_START}[{actions}]\s")), _PLAIN_COLUMNS
+    )
+    return event_table(columns, {action: action for action in _ALL})
 
 
 def operation_of(rwbs: str) -> tuple[int | None, bool]:
@@ -272,6 +427,15 @@ _MAGIC = 0x65617400
 _VERSION = 7
 _FIELDS = "IIQQIIIIIHH"  # magic, sequence, time, sector, bytes, action, pid, device, cpu, error, pdu_len
 _RECORD_BYTES = struct.calcsize("=" + _FIELDS)
+_RECORD = np.dtype(
+    {
+        "names": ["time_ns", "sector", "size", "action", "device", "extra"],
+        "formats": ["<u8", "<u8", "<u4", "<u4", "<u4", "<u2"],
+        "offsets": [8, 16, 24, 28, 36, 46],
+        "itemsize": _RECORD_BYTES,
+    }
+)
+_RECORDS = {"<": _RECORD, ">": _RECORD.newbyteorder(">")}  # by byte order
 _ACTIONS = {1: "Q", 6: "R", 7: "D", 8: "C"}
 _WRITES, _FLUSHES, _PACKETS, _NOTES, _DISCARDS = (1 << bit for bit in (1, 2, 9, 10, 13))  # BLK_TC_*
 _CGROUP = 1 << 8
@@ -324,7 +488,7 @@ def is_per_cpu_file(path: Path) -> bool:
     return _PER_CPU_FILE.match(path.name) is not None
 
 
-def _binary_events(source: TraceFile) -> BlockEvents:
+def _binary_events(source: TraceFile, actions: str) -> Iterator[pd.DataFrame]:
     per_cpu = _PER_CPU_FILE.match(source.path.name)
     paths = [source.path]
     if per_cpu is not None:
@@ -334,15 +498,120 @@ def _binary_events(source: TraceFile) -> BlockEvents:
             for path in source.path.parent.iterdir()
             if path.name.startswith(prefix) and path.name.removeprefix(prefix).isdigit() and path.is_file()
         )
-    streams = [_file_events(replace(source, path=path)) for path in paths]
-    return heapq.merge(*streams, key=lambda each: each[1].time_ns)
+    return _merged([_file_tables(replace(source, path=path), actions) for path in paths])
 
 
-def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
-    """Yield the events in one file of binary records.
+def _merged(streams: Sequence[Iterator[pd.DataFrame]]) -> Iterator[pd.DataFrame]:
+    """Yield the events of several files in the order of time; events of one file keep their order.
+
+    Args:
+        streams: The events of each file.
+    """
+    waiting: dict[int, pd.DataFrame] = {}
+    reached_ns = dict.fromkeys(range(len(streams)), -1)  # the latest time of each file that has not ended
+    while reached_ns:
+        slowest = min(reached_ns, key=reached_ns.__getitem__)
+        table = next(streams[slowest], None)
+        if table is None:
+            del reached_ns[slowest]
+        elif len(table):
+            times = np.maximum.accumulate(np.maximum(table["time_ns"].to_numpy(), reached_ns[slowest]))
+            reached_ns[slowest] = int(times[-1])
+            table = table.assign(merged_ns=times, device=table["device"].astype(object))
+            waiting[slowest] = pd.concat([waiting[slowest], table]) if slowest in waiting else table
+        until_ns = min(reached_ns.values(), default=MAX_NUMBER)
+        ready = {stream: table[table["merged_ns"] < until_ns] for stream, table in sorted(waiting.items())}
+        waiting = {stream: table.iloc[len(ready[stream]) :] for stream, table in waiting.items()}
+        if any(map(len, ready.values())):
+            every = pd.concat(ready.values(), ignore_index=True).sort_values("merged_ns", kind="stable")
+            yield every.drop(columns="merged_ns").assign(device=pd.Categorical(every["device"]))
+
+
+def _file_tables(source: TraceFile, actions: str) -> Iterator[pd.DataFrame]:
+    """Yield the events in one file of binary records as tables.
+
+    After a record that is not plain, or is faulty, the file is parsed record by record.
+
+    Args:
+        source: The file.
+        actions: Letters of the actions whose events are returned.
+    """
+    at, content = 0, b""
+    with compressed.opened(source.path) as file, contextlib.suppress(NotPlainError):
+        while more := file.read(BLOCK_BYTES):
+            content += more
+            table, end = _parse_records(source, content, actions)
+            yield table
+            at, content = at + end, content[end:]
+        require_plain(at and not content)
+        return
+    yield from event_tables(source, _file_events(source, at), actions)
+
+
+def _parse_records(source: TraceFile, content: bytes, actions: str) -> tuple[pd.DataFrame, int]:
+    """Return the events in binary records as a table, and the end of the last complete record.
+
+    Args:
+        source: The file, whose coverage receives the number of packet commands.
+        content: The records; the last may be incomplete.
+        actions: Letters of the actions whose events are returned.
+
+    Raises:
+        NotPlainError: A record is faulty, or has no place on the device.
+    """
+    order = byte_order(content)
+    require_plain(order)
+    magic = struct.pack(f"{order}I", _MAGIC | _VERSION)
+    octets = np.frombuffer(content, dtype=np.uint8)
+    starts = np.flatnonzero(octets[: max(0, len(content) - _RECORD_BYTES + 1)] == magic[0])
+    for place, octet in enumerate(magic):
+        starts = starts[octets[starts + place] == octet]
+    records = octets[starts[:, None] + np.arange(_RECORD_BYTES)].view(_RECORDS[order]).ravel()
+    ends = starts + _RECORD_BYTES + records["extra"]
+    require_plain(len(starts) and starts[0] == 0 and (starts[1:] == ends[:-1]).all())
+    if ends[-1] > len(content):
+        records, ends = records[:-1], ends[:-1]
+    category, action = records["action"] >> 16, records["action"] & 0xFFFF & ~np.uint32(_CGROUP)
+    letters = np.array([_ALL.find(_ACTIONS.get(number, "-")) for number in range(max(_ACTIONS) + 1)])
+    letter = np.where(action < len(letters), letters[np.minimum(action, len(letters) - 1)], -1)
+    is_packet = (category & _PACKETS) != 0
+    counted = np.isin(letter, [_ALL.index(each) for each in _COUNTED])
+    flushes, has_data = (category & _FLUSHES) != 0, records["size"] > 0
+    kept = np.isin(letter, [_ALL.index(each) for each in actions]) & ((category & _NOTES) == 0) & ~is_packet
+    kept &= flushes | has_data
+    found, flushes, category, has_data = records[kept], flushes[kept], category[kept], has_data[kept]
+    sector = np.where(has_data, found["sector"], 0)
+    require_plain((found["time_ns"] < MAX_NUMBER).all() and (sector < _MOST_SECTORS).all())
+    source.coverage.left_out[_PACKETS_LEFT_OUT] += int((is_packet & counted).sum())
+    is_discard, is_write = (category & _DISCARDS) != 0, (category & _WRITES) != 0
+    devices, codes = np.unique(found["device"], return_inverse=True)
+    table = pd.DataFrame(
+        {
+            "time_ns": found["time_ns"].astype(np.int64),
+            "action": letter[kept].astype(np.uint8),
+            "flushes": flushes,
+            "operation": np.select([is_discard, is_write], [_DISCARD, _WRITE], _READ).astype(np.uint8),
+            "offset_bytes": sector.astype(np.int64) * KERNEL_SECTOR_BYTES,
+            "size_bytes": found["size"].astype(np.int64),
+            "device": pd.Categorical.from_codes(codes, pd.Index([_device_name(int(each)) for each in devices])),
+        }
+    )
+    return table, int(ends[-1]) if len(ends) else 0
+
+
+def _device_name(number: int) -> str:
+    return f"{number >> 20},{number & 0xFFFFF}"
+
+
+def _file_events(source: TraceFile, at: int) -> Iterator[tuple[str, BlockEvent]]:
+    """Yield the events in one file of binary records, from a record on.
 
     Each event comes with its position in the file in words, such as ``byte 480``, for messages. Faulty records are
     reported to the source.
+
+    Args:
+        source: The file.
+        at: Position of the first record in bytes.
 
     Raises:
         TwinError: The file does not begin with a record, or has another version of the format.
@@ -354,8 +623,7 @@ def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
                 raise source.error("not a record of blktrace", "byte 0")
             return
         record = struct.Struct(order + _FIELDS)
-        at = 0
-        file.seek(0)
+        file.seek(at)
         while head := file.read(_RECORD_BYTES):
             place = f"byte {at}"
             if len(head) < _RECORD_BYTES:
@@ -384,8 +652,7 @@ def _file_events(source: TraceFile) -> Iterator[tuple[str, BlockEvent]]:
             if not (size or flushes):
                 continue
             offset = sector * KERNEL_SECTOR_BYTES
-            name = f"{device >> 20},{device & 0xFFFFF}"
-            yield place, BlockEvent(time_ns, name, letter, flushes, operation, offset, size)
+            yield place, BlockEvent(time_ns, _device_name(device), letter, flushes, operation, offset, size)
 
 
 def _seek_record(file: IO[bytes], at: int, magic: bytes) -> int:

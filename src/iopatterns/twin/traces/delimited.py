@@ -6,16 +6,14 @@ pyarrow. Where pyarrow finds a value that is not plain, or a line is faulty, the
 
 import contextlib
 import csv
-import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from iopatterns.base import compressed
 from iopatterns.base.input_file import MAX_NUMBER, printable
 from iopatterns.twin.traces.form import (
     OPERATION_NUMBERS,
@@ -26,15 +24,22 @@ from iopatterns.twin.traces.form import (
     TraceRequest,
     request_tables,
 )
+from iopatterns.twin.traces.line_blocks import (
+    DECIMALS,
+    NotPlainError,
+    encoded_words,
+    line_blocks,
+    numbered_lines,
+    require_plain,
+    scaled_decimals,
+)
 
 if TYPE_CHECKING:
     import pyarrow
 
-_BLOCK_BYTES = 2**22
 _BYTES = "whole number of bytes from 0 to 2^62"
 _S, _MS, _US, _TICK, _NS = 10**9, 10**6, 10**3, 100, 1  # nanoseconds per unit
 _SECTOR = 512
-_DECIMALS = 9
 _UNEVEN = (b"  ", b"\t", b"\n ", b" \n", b" \r")  # marks of lines with other separators than single spaces
 _EXACT_NUMBER = re.compile(r"\s*(\d{1,18})(?:\.(\d{0,9}))?\s*")
 _READ, _WRITE = OPERATIONS["read"], OPERATIONS["write"]
@@ -53,8 +58,8 @@ class Layout:
         times: Column and unit in nanoseconds of each time, by the name of the time in tables; see `TIME_COLUMNS`.
         duration: Column of the time between arrival and completion, and its unit in nanoseconds; None if there is none.
         volume: Columns that together name the disk of a request.
-        operations: Meaning of other words for operations, such as ``0``.
-        separator: ``,``, or a space for any number of spaces and tabs.
+        operations: Meaning of the words for operations in lower case, such as ``0``; None for those of this project.
+        separator: A character between the columns, or a space for any number of spaces and tabs.
         has_more: Whether a line may have more columns.
         origin: Arrival time, in its unit, that is subtracted from all arrival times from this time on. In nanoseconds,
             such times would not fit into 64 bits.
@@ -79,8 +84,7 @@ class Layout:
         Args:
             word: The word in a line, such as ``R``.
         """
-        word = word.strip()
-        return OPERATION_NUMBERS.get(word.lower()) if self.operations is None else self.operations.get(word)
+        return (OPERATION_NUMBERS if self.operations is None else self.operations).get(word.strip().lower())
 
     @property
     def description(self) -> str:
@@ -92,8 +96,8 @@ class Layout:
         if self.duration is not None:
             named[self.duration[0]] = spans[self.duration[1]]
         if self.operations is not None:
-            words = ", ".join(f"{word} {list(OPERATIONS)[number]}" for word, number in self.operations.items())
-            named[self.operation] = words
+            names = {word: list(OPERATIONS)[number] for word, number in self.operations.items()}
+            named[self.operation] = ", ".join(f"{word.upper()} {name}" for word, name in names.items() if word != name)
         return ", ".join(f"{column} ({named[column]})" if column in named else column for column in self.columns)
 
     @property
@@ -110,9 +114,9 @@ class Layout:
         if self.separator == " ":
             return line.split()
         if '"' not in line:
-            return line.rstrip("\r\n").split(",")
+            return line.rstrip("\r\n").split(self.separator)
         try:
-            return next(csv.reader([line]))
+            return next(csv.reader([line], delimiter=self.separator))
         except csv.Error as error:  # for example, a carriage return between fields
             raise ValueError(f"not a line of CSV: {error}") from None
 
@@ -159,7 +163,8 @@ class Layout:
                 word = str(int(word) - (self.origin if int(word) >= self.origin else 0))
             times[column] = _time_ns(word, name, unit_ns, may_be_unknown=column != "arrival_ns")
         if self.duration is not None:
-            times["completed_ns"] = times["arrival_ns"] + _time_ns(field[self.duration[0]], *self.duration)
+            lasted = _time_ns(field[self.duration[0]], *self.duration, may_be_unknown=True)
+            times["completed_ns"] = UNKNOWN_TIME if lasted == UNKNOWN_TIME else times["arrival_ns"] + lasted
         arrival, dispatched, completed = times.values()
         if UNKNOWN_TIME != dispatched < arrival:
             raise ValueError(f"dispatched_ns is {dispatched}, before the request was queued")
@@ -198,6 +203,7 @@ _TENCENT, _DISKSIM = "Tencent", "DiskSim"
 _UNIX_EPOCH_TICKS = 116_444_736_000_000_000  # 100 ns since 1601, as Windows counts
 _01 = {"0": _READ, "1": _WRITE}
 _10 = {"0": _WRITE, "1": _READ}
+_RW = {"r": _READ, "w": _WRITE, "read": _READ, "write": _WRITE}
 _ALI = ("device_id", "opcode", "offset", "length", "timestamp")
 # A file has the first layout whose header or values it has
 LAYOUTS = (
@@ -210,7 +216,7 @@ LAYOUTS = (
         {"arrival_ns": ("Timestamp", _TICK)},
         ("ResponseTime", _TICK),
         ("Hostname", "DiskNumber"),
-        {**dict.fromkeys(("Read", "read", "R"), _READ), **dict.fromkeys(("Write", "write", "W"), _WRITE)},
+        _RW,
         origin=_UNIX_EPOCH_TICKS,
     ),
     Layout(
@@ -222,7 +228,7 @@ LAYOUTS = (
         {"arrival_ns": ("Timestamp", _S)},
         ("Response", _S),
         ("LUN",),
-        {"R": _READ, "W": _WRITE},
+        _RW,
     ),
     Layout(
         "Alibaba",
@@ -232,7 +238,7 @@ LAYOUTS = (
         ("length", 1),
         {"arrival_ns": ("timestamp", _US)},
         volume=("device_id",),
-        operations={"R": _READ, "W": _WRITE},
+        operations=_RW,
     ),
     Layout(
         "SPC (UMass)",
@@ -242,7 +248,7 @@ LAYOUTS = (
         ("Size", 1),
         {"arrival_ns": ("Timestamp", _S)},
         volume=("ASU",),
-        operations={"R": _READ, "W": _WRITE, "r": _READ, "w": _WRITE},
+        operations=_RW,
         has_more=True,
     ),
     Layout(
@@ -263,7 +269,7 @@ LAYOUTS = (
         ("size", _SECTOR),
         {"arrival_ns": ("timestamp", _NS)},
         volume=("major", "minor"),
-        operations={"R": _READ, "W": _WRITE},
+        operations=_RW,
         separator=" ",
         has_more=True,
     ),
@@ -292,18 +298,35 @@ LAYOUTS = (
 )
 
 
-def own_layout(names: Sequence[str]) -> Layout:
+def separator(line: str) -> str:
+    """Return the character that separates the columns of CSV in a line: a comma, a tab or a semicolon."""
+    return next((each for each in (",", "\t", ";") if each in line), ",")
+
+
+def layouts(line: str) -> list[Layout]:
+    """Return `LAYOUTS` with the character that separates the columns of a line.
+
+    Args:
+        line: The first line of a file.
+    """
+    given = separator(line)
+    return [each if each.separator == " " else replace(each, separator=given) for each in LAYOUTS]
+
+
+def own_layout(names: Sequence[str], separator: str) -> Layout:
     """Return the layout of a CSV file of this project, whose header has the columns of docs/traces.md in any order.
 
     Args:
         names: The names of the columns.
+        separator: The character between the columns.
     """
     times = {column: (name, _NS) for column, name in TIME_COLUMNS.items() if name in names}
     if "arrival_ns" not in times and "time_us" in names:
         times = {"arrival_ns": ("time_us", _US), **times}
     if "arrival_ns" not in times:
         times = {}
-    return Layout("CSV with a head", tuple(names), "operation", ("offset_bytes", 1), ("size_bytes", 1), times)
+    named = Layout("CSV with a head", tuple(names), "operation", ("offset_bytes", 1), ("size_bytes", 1), times)
+    return replace(named, separator=separator)
 
 
 def _bytes(word: str, name: str, unit: int) -> int:
@@ -342,8 +365,8 @@ def _time_ns(word: str, name: str, unit_ns: int, *, may_be_unknown: bool = False
     """
     found = _EXACT_NUMBER.fullmatch(word)
     if found is not None:
-        time_ns: int = (int(found[1]) * 10**_DECIMALS + int((found[2] or "").ljust(_DECIMALS, "0"))) * unit_ns
-        time_ns = (time_ns + 10**_DECIMALS // 2) // 10**_DECIMALS
+        time_ns: int = (int(found[1]) * 10**DECIMALS + int((found[2] or "").ljust(DECIMALS, "0"))) * unit_ns
+        time_ns = (time_ns + 10**DECIMALS // 2) // 10**DECIMALS
     elif may_be_unknown and not word.strip():
         return UNKNOWN_TIME
     else:
@@ -381,68 +404,25 @@ def read_delimited(source: TraceFile, layout: Layout, header_lines: int) -> Iter
     Raises:
         TwinError: A line is faulty, and ``source.skipped`` is None.
     """
-    skipped_lines = header_lines
-    number = 1
-    with compressed.opened(source.path) as file:
-        for block in _blocks(file.read):
-            lines = block.count(b"\n") + (not block.endswith(b"\n"))
-            rest = block
-            for _ in range(min(skipped_lines, lines)):
-                rest = rest.partition(b"\n")[2]
-            begin = number + min(skipped_lines, lines)
-            skipped_lines -= min(skipped_lines, lines)
-            number += lines
-            if rest:
-                piece = _parse_block(rest, layout)
-                if piece is None:
-                    yield from request_tables(_parse_lines(source, rest, layout, begin), layout.time_columns)
-                elif len(piece):
-                    yield piece
+
+    def parse(line: str) -> Iterator[TraceRequest]:
+        if line.strip():
+            yield layout.request(layout.split(line))
+
+    for begin, block in line_blocks(source):
+        rest, number = block, begin
+        while number <= header_lines and rest:
+            rest, number = rest.partition(b"\n")[2], number + 1
+        if rest:
+            piece = parse_block(rest, layout)
+            if piece is None:
+                requests = source.parsed(numbered_lines(source, rest, number), parse)
+                yield from request_tables(requests, layout.time_columns)
+            elif len(piece):
+                yield piece
 
 
-def _blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Yield a file in parts that end at the end of a line; the last part may not.
-
-    Args:
-        read: Returns at most a number of bytes of the file.
-    """
-    rest = b""
-    while content := read(_BLOCK_BYTES):
-        whole, newline, after = content.rpartition(b"\n")
-        if newline:
-            yield rest + whole + newline
-            rest = after
-        else:
-            rest += content
-            if len(rest) > 2 * _BLOCK_BYTES:  # a binary file, not lines
-                yield rest
-                rest = b""
-    if rest:
-        yield rest
-
-
-def _parse_lines(source: TraceFile, block: bytes, layout: Layout, begin: int) -> Iterator[TraceRequest]:
-    """Yield the requests in lines, one by one; report faulty lines to the source.
-
-    Args:
-        source: The trace file.
-        block: The lines.
-        layout: The order of the columns.
-        begin: Number of the first line.
-    """
-    text = io.StringIO(block.decode("utf-8-sig", errors="replace"), newline="\n")
-    for number, line in enumerate(text, begin):
-        if len(line) >= source.MOST_LINE:
-            source.fault(f"line {number}", f"longer than {source.MOST_LINE} characters")
-            continue
-        try:
-            if line.strip():
-                yield layout.request(layout.split(line))
-        except ValueError as why:
-            source.fault(f"line {number}", why)
-
-
-def _parse_block(block: bytes, layout: Layout) -> pd.DataFrame | None:
+def parse_block(block: bytes, layout: Layout) -> pd.DataFrame | None:
     """Return the requests in lines as a table, or None if a line needs a closer look.
 
     Args:
@@ -454,14 +434,13 @@ def _parse_block(block: bytes, layout: Layout) -> pd.DataFrame | None:
 
     if layout.separator == " " and (block.startswith(b" ") or any(mark in block for mark in _UNEVEN)):
         block = re.sub(rb"(?m)^ +| +\r?$", b"", re.sub(rb"[ \t]+", b" ", block))
-    words = pa.dictionary(pa.int32(), pa.string())
-    types = dict.fromkeys((layout.operation, *layout.volume), words)
+    types = dict.fromkeys((layout.operation, *layout.volume), pa.dictionary(pa.int32(), pa.string()))
     types |= {column: pa.int64() for column, _ in (layout.offset, layout.size)}
     spans = [*layout.times.values(), *([] if layout.duration is None else [layout.duration])]
-    types |= {column: pa.int64() if unit < _MS else pa.decimal128(28, _DECIMALS) for column, unit in spans}
+    types |= {column: pa.int64() if unit < _MS else pa.decimal128(28, DECIMALS) for column, unit in spans}
     for shorten in (False, True)[: 1 + layout.has_more]:
         content = _truncated(block, layout) if shorten else block
-        with contextlib.suppress(pa.ArrowInvalid, _NotPlainError):
+        with contextlib.suppress(pa.ArrowInvalid, NotPlainError):
             table = pyarrow.csv.read_csv(
                 pa.BufferReader(content),
                 pyarrow.csv.ReadOptions(column_names=layout.columns, use_threads=False, block_size=len(content) + 1),
@@ -488,13 +467,13 @@ def _requests(table: "pyarrow.Table", layout: Layout) -> pd.DataFrame:
         layout: The units of the columns.
 
     Raises:
-        _NotPlainError: A value is missing or not valid.
+        NotPlainError: A value is missing or not valid.
     """
     import pyarrow.compute as pc
 
-    words, codes = _encoded(table.column(layout.operation))
-    numbers = [layout.number(word) for word in words]
-    _require(None not in numbers)
+    names, codes = encoded_words(table.column(layout.operation).combine_chunks())
+    numbers = [layout.number(word) for word in names]
+    require_plain(None not in numbers)
     columns: dict[str, np.ndarray] = {"operation": np.array(numbers, dtype=np.uint8)[codes]}
     for name, (column, unit) in {"offset_bytes": layout.offset, "size_bytes": layout.size}.items():
         columns[name] = _scaled(table.column(column), unit).astype(np.uint64)
@@ -504,12 +483,13 @@ def _requests(table: "pyarrow.Table", layout: Layout) -> pd.DataFrame:
             times = pc.subtract(times, pc.if_else(pc.greater_equal(times, layout.origin), layout.origin, 0))
         columns[name] = _scaled(times, unit, unknown=name != "arrival_ns")
     if layout.duration is not None:
-        columns["completed_ns"] = columns["arrival_ns"] + _scaled(table.column(layout.duration[0]), layout.duration[1])
+        lasted = _scaled(table.column(layout.duration[0]), layout.duration[1], unknown=True)
+        columns["completed_ns"] = np.where(lasted == UNKNOWN_TIME, UNKNOWN_TIME, columns["arrival_ns"] + lasted)
     earlier = columns.get("arrival_ns", np.empty(0))
     for name in ("dispatched_ns", "completed_ns"):
         if name in columns:
             known = columns[name] != UNKNOWN_TIME
-            _require(not (columns[name][known] < earlier[known]).any())
+            require_plain(not (columns[name][known] < earlier[known]).any())
             earlier = np.where(known, columns[name], earlier)
     order = ["operation", "offset_bytes", "size_bytes", *TIME_COLUMNS]
     piece = pd.DataFrame({name: columns[name] for name in order if name in columns})
@@ -517,31 +497,11 @@ def _requests(table: "pyarrow.Table", layout: Layout) -> pd.DataFrame:
         return piece
     names, places = [""], np.zeros(len(piece), dtype=np.int64)
     for column in layout.volume:
-        words, codes = _encoded(table.column(column))
-        places = places * len(words) + codes
-        names = [f"{name}_{word.strip()}" if name else word.strip() for name in names for word in words]
-    _require(len(set(names)) == len(names))
+        values, codes = encoded_words(table.column(column).combine_chunks())
+        places = places * len(values) + codes
+        names = [f"{name}_{value.strip()}" if name else value.strip() for name in names for value in values]
+    require_plain(len(set(names)) == len(names))
     return piece.assign(volume=pd.Categorical.from_codes(places, pd.Index(names)))
-
-
-class _NotPlainError(Exception):
-    """The error for a block of lines that must be parsed line by line."""
-
-
-def _require(is_plain: object) -> None:
-    if not is_plain:
-        raise _NotPlainError
-
-
-def _encoded(column: "pyarrow.ChunkedArray") -> tuple[list[str], np.ndarray]:
-    """Return the different words in a column, and the position of each row's word.
-
-    Raises:
-        _NotPlainError: A row has no word.
-    """
-    array = column.combine_chunks()
-    _require(array.null_count == 0)
-    return array.dictionary.to_pylist(), array.indices.to_numpy(zero_copy_only=False)
 
 
 def _scaled(column: "pyarrow.ChunkedArray", unit: int, *, unknown: bool = False) -> np.ndarray:
@@ -553,21 +513,18 @@ def _scaled(column: "pyarrow.ChunkedArray", unit: int, *, unknown: bool = False)
         unknown: Whether a missing number is valid, and gives `UNKNOWN_TIME`.
 
     Raises:
-        _NotPlainError: A number is missing, or is not from 0 to 2^62.
+        NotPlainError: A number is missing, or is not from 0 to 2^62.
     """
     import pyarrow as pa
 
     array = column.combine_chunks()
     missing = array.is_null().to_numpy(zero_copy_only=False)
-    _require(unknown or not missing.any())
+    require_plain(unknown or not missing.any())
     if pa.types.is_decimal(array.type):
-        low, high = np.frombuffer(array.buffers()[1], dtype=np.int64).reshape(-1, 2)[: len(array)].T
-        _require(not ((high != 0) | (low < 0)).any())
-        divisor = 10**_DECIMALS // unit
-        values: np.ndarray = low if divisor == 1 else (low + divisor // 2) // divisor
+        values = scaled_decimals(array.fill_null(0), unit)
     else:
         values = array.fill_null(0).to_numpy(zero_copy_only=False)
-        _require(not ((values < 0) | (values >= MAX_NUMBER // unit)).any())
+        require_plain(not ((values < 0) | (values >= MAX_NUMBER // unit)).any())
         values = values * unit
-    _require(not (values >= MAX_NUMBER).any())
+    require_plain(not (values >= MAX_NUMBER).any())
     return np.where(missing, UNKNOWN_TIME, values)

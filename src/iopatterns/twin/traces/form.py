@@ -78,6 +78,7 @@ class TraceFile(input_file.InputFile):
     coverage: Coverage = field(default_factory=Coverage)
 
     ERROR = TwinError
+    ADVICE = ". `twin trace --skip-bad` leaves out faulty lines"
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Raise TwinError unless a table has the columns that each trace requires.
@@ -91,7 +92,8 @@ class TraceFile(input_file.InputFile):
             if column not in names:
                 raise self.error(
                     f"no column '{column}'. Required: {', '.join(REQUEST_COLUMNS)}, and time_ns or time_us for a replay"
-                    f" by the times of the trace. The file has: {printable(', '.join(names))}."
+                    f" by the times of the trace. The file has: {printable(', '.join(names))}. Read another format"
+                    " with --adapter FILE.py:CLASS."
                 )
 
 
