@@ -278,7 +278,7 @@ TWIN_EXPORT int statx(int folder, const char* __restrict path, int flags, unsign
 }
 
 TWIN_EXPORT int access(const char* path, int mode) noexcept {
-  return twin::is_drive_path(path) ? 0 : TWIN_REAL(access)(twin::outside_sysfs(path).c_str(), mode);
+  return twin::is_drive_path(path) ? 0 : TWIN_REAL(access)(twin::served_path(path).c_str(), mode);
 }
 
 // fio searches /sys/block for the drive to read its counters. The drive is not there, so fio need not read all folders.

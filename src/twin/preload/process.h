@@ -81,6 +81,11 @@ void finish_recording();
 void wake_descriptor_waiters();
 void wake_descriptor_waiters_at(Nanoseconds when);
 
+// Call before reading a descriptor that is not the drive. If it is of eventfd(), timerfd_create() or signalfd(), waits
+// as read() does until another thread or a timer makes it readable. Returns -1 with errno set to EINTR if a signal ends
+// the wait.
+int wait_until_readable(int descriptor);
+
 // Charges processor time to the calling virtual thread and advances its clock by that time.
 void spend(Nanoseconds cpu_ns);
 
