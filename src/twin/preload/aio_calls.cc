@@ -374,7 +374,7 @@ TWIN_EXPORT long syscall(long number, ...) noexcept {
       break;
 #define TWIN_BY_NUMBER(function) \
   case SYS_##function:           \
-    return call_with(&function, a);
+    return call_with(&(function), a);
       TWIN_BY_NUMBER(close)
       TWIN_BY_NUMBER(copy_file_range)
       TWIN_BY_NUMBER(dup)
