@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import patience
 import pytest
@@ -46,7 +47,7 @@ def rate_of(match: re.Match[str], unit: int) -> float:
 
 @pytest.mark.parametrize(("row", "model"), CASES, ids=[f"{row.program}-{model}" for row, model in CASES])
 def test_a_program_recognises_the_drive_and_agrees_with_fio(
-    row: "listing.Program", model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    row: Any, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where some programs make files
     name, *arguments = shlex.split(row.command)
