@@ -174,7 +174,7 @@ int control_device(unsigned long request, void* argument) {
       constexpr unsigned char kHeads = 255;
       constexpr unsigned char kSectors = 63;
       *static_cast<hd_geometry*>(argument) = {
-          kHeads, kSectors, static_cast<unsigned short>(size_bytes / twin::kSectorBytes / (kHeads * kSectors)), 0};
+          kHeads, kSectors, static_cast<unsigned short>(size_bytes / twin::kSectorBytes / kSectors / kHeads), 0};
       return 0;
     }
     case HDIO_GET_IDENTITY:
