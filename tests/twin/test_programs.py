@@ -16,7 +16,7 @@ from twins import TWIN, fio, run
 from iopatterns import twin
 
 listing = script(ROOT / "src/twin/preload/list_programs.py")
-TABLE = listing.read()
+TABLE = listing.read_programs()
 CASES = [(row, model) for row in TABLE.rows for model in row.models]
 # sbin is not in the path of an ordinary user
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
@@ -71,8 +71,8 @@ def test_each_rate_is_compared_with_fio() -> None:
 
 
 def test_the_page_of_programs_is_up_to_date() -> None:
-    written = listing.PAGE.read_text(encoding="utf-8")
-    assert written == listing.page(TABLE), "update it: python src/twin/preload/list_programs.py"
+    written = listing.PROGRAMS_PAGE.read_text(encoding="utf-8")
+    assert written == listing.programs_page(TABLE), "update it: python src/twin/preload/list_programs.py"
 
 
 # Expressions of C for the time in seconds, by the functions that a program may measure with

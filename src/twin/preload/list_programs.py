@@ -10,10 +10,10 @@ from pathlib import Path
 
 import yaml
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-TABLE = HERE / "programs.yaml"
-PAGE = ROOT / "docs/programs.md"
+_HERE = Path(__file__).resolve().parent
+_ROOT = _HERE.parents[2]
+_TABLE = _HERE / "programs.yaml"
+PROGRAMS_PAGE = _ROOT / "docs/programs.md"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ProgramTable:
     untested: list[str]
 
 
-def read(path: Path = TABLE) -> ProgramTable:
+def read_programs(path: Path = _TABLE) -> ProgramTable:
     """Read a table of programs from a YAML file.
 
     Args:
@@ -72,23 +72,23 @@ def read(path: Path = TABLE) -> ProgramTable:
     return ProgramTable(**{**content, "rows": [Program(**row) for row in content["rows"]]})
 
 
-def page(table: ProgramTable) -> str:
+def programs_page(table: ProgramTable) -> str:
     """Return the page docs/programs.md as Markdown, with a newline at its end.
 
     Args:
-        table: The content of programs.yaml, as `read` returns it.
+        table: The content of programs.yaml, as `read_programs` returns it.
     """
-    script = Path(__file__).resolve().relative_to(ROOT)
+    script = Path(__file__).resolve().relative_to(_ROOT)
     rows = ["| program | command after `twin run MODEL --` | what happens | compared with fio |", "|---|---|---|---|"]
     for row in table.rows:
         compared = f"`{row.fio}`" if row.fio else ""
         rows.append(f"| {row.program} | `{row.command}` | {row.happens.strip()} | {compared} |")
-    note = f"`python {script}` writes this page from `{TABLE.relative_to(ROOT)}`."
+    note = f"`python {script}` writes this page from `{_TABLE.relative_to(_ROOT)}`."
     untested = f"Not tested, because Debian has no package: {', '.join(table.untested)}."
     parts = ["# Programs on a simulated drive", table.introduction.strip(), "\n".join(rows), untested, note]
     return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(read()), encoding="utf-8")
-    print(PAGE.relative_to(ROOT), file=sys.stderr)
+    PROGRAMS_PAGE.write_text(programs_page(read_programs()), encoding="utf-8")
+    print(PROGRAMS_PAGE.relative_to(_ROOT), file=sys.stderr)
