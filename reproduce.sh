@@ -53,6 +53,11 @@ present() { # return whether the program or file for which a Debian package is n
     slurm-wlm) command -v slurmd && command -v slurmctld && command -v sbatch ;;
     munge) command -v munged ;;
     smartmontools) command -v smartctl ;;
+    postgresql) compgen -G '/usr/lib/postgresql/*/bin/pgbench' ;;
+    rocksdb-tools) command -v db_bench ;;
+    lmdb-utils) command -v mdb_stat ;;
+    mariadb-server-core) command -v mariadbd ;;
+    mariadb-client-core) command -v mariadb ;;
     user-mode-linux) command -v linux.uml ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1

@@ -14,6 +14,9 @@ PACKAGES = {
     "lvm": "lvm2",
     "dmsetup": "dmsetup",
     "mkfs.ext4": "e2fsprogs",
+    "badblocks": "e2fsprogs",
+    "ioping": "ioping",
+    "bonnie++": "bonnie++",
     "hdparm": "hdparm",
     "nvme": "nvme-cli",
     "smartctl": "smartmontools",
@@ -27,6 +30,17 @@ PACKAGES = {
     "linux.uml": "user-mode-linux",
     "clang": "clang",
     "libclang_rt": "libclang-rt-dev",
+    "initdb": "postgresql",
+    "pg_ctl": "postgresql",
+    "pgbench": "postgresql",
+    "sqlite3": "sqlite3",
+    "db_bench": "rocksdb-tools",
+    "mdb_load": "lmdb-utils",
+    "mdb_stat": "lmdb-utils",
+    "mariadbd": "mariadb-server-core",
+    "mariadb": "mariadb-client-core",
+    "rsync": "rsync",
+    "sysbench": "sysbench",
 }
 
 
@@ -35,7 +49,11 @@ def packages_of(reason: str) -> list[str]:
     if not re.search(r"not installed|is missing|\bneeds\b", reason):
         return []
     missing = reason.partition(" (apt-get install")[0]  # the command may name more packages
-    found = (package for program, package in PACKAGES.items() if re.search(rf"(?<![\w-]){program}(?![\w.-])", missing))
+    found = (
+        package
+        for program, package in PACKAGES.items()
+        if re.search(rf"(?<![\w-]){re.escape(program)}(?![\w.-])", missing)
+    )
     return list(dict.fromkeys(found))
 
 

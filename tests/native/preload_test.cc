@@ -12,12 +12,16 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/times.h>
+#include <sys/uio.h>
 #include <threads.h>
 #include <time.h>
 #include <unistd.h>
@@ -437,6 +441,55 @@ TEST_CASE("reading a timer's descriptor waits until it expires on its own clock"
   }
 }
 
+TEST_CASE("a timer expires for every copy of its descriptor until the last one is closed") {
+  const int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+  const int copy = dup(timer);
+  const std::int64_t before = now_ns();
+  const itimerspec every{{0, 20 * kMillisecond}, {0, 20 * kMillisecond}};
+  REQUIRE(timerfd_settime(copy, 0, &every, nullptr) == 0);
+  std::uint64_t expirations = 0;
+  CHECK(read(copy, &expirations, sizeof expirations) == sizeof expirations);
+  close(timer);
+  iovec part{&expirations, sizeof expirations};
+  CHECK(readv(copy, &part, 1) == sizeof expirations);
+  CHECK(expirations == 1);
+  CHECK(about(now_ns() - before, 40 * kMillisecond));
+  close(copy);
+}
+
+TEST_CASE("reading the descriptor of a signal waits for the signal of a timer") {
+  sigset_t signals;
+  sigset_t mask;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGALRM);
+  pthread_sigmask(SIG_BLOCK, &signals, &mask);
+  const int descriptor = signalfd(-1, &signals, SFD_CLOEXEC);
+  const std::int64_t before = now_ns();
+  alarm(2);
+  signalfd_siginfo found{};
+  CHECK(read(descriptor, &found, sizeof found) == sizeof found);
+  CHECK(found.ssi_signo == SIGALRM);
+  CHECK(about(now_ns() - before, 2 * kSecond));
+  close(descriptor);
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+}
+
+TEST_CASE("reading the descriptor of eventfd() waits for another thread") {
+  const int descriptor = eventfd(0, EFD_CLOEXEC);
+  Threads threads;
+  threads.begin([&] {
+    sleep_ms(40);
+    CHECK(eventfd_write(descriptor, 3) == 0);
+  });
+  const std::int64_t before = now_ns();
+  eventfd_t value = 0;
+  CHECK(eventfd_read(descriptor, &value) == 0);
+  CHECK(value == 3);
+  CHECK(about(now_ns() - before, 40 * kMillisecond));
+  threads.join();
+  close(descriptor);
+}
+
 TEST_CASE("sleeps end at an absolute time of either clock, and select() returns the time that is left") {
   for (const clockid_t clock : {CLOCK_REALTIME, CLOCK_MONOTONIC}) {
     const std::int64_t before = now_ns();
@@ -530,6 +583,38 @@ TEST_CASE("fcntl() switches O_DIRECT of the drive on and off") {
   REQUIRE(fcntl(drive, F_SETFL, fcntl(drive, F_GETFL) & ~O_DIRECT) == 0);
   CHECK(pread(drive, memory.data(), 100, 0) == 100);
   close(drive);
+}
+
+TEST_CASE("calls by number act on the drive and read virtual time") {
+  const auto drive = static_cast<int>(syscall(SYS_openat, AT_FDCWD, getenv("TWIN_DRIVE"), O_RDONLY));
+  REQUIRE(drive >= 0);
+  REQUIRE(syscall(SYS_fcntl, drive, F_SETFL, O_DIRECT) == 0);
+  Page page;
+  iovec part{page.bytes.data(), page.bytes.size()};
+  for (const bool vector : {false, true}) {
+    page.bytes.fill('x');
+    const std::int64_t before = now_ns();
+    CHECK((vector ? syscall(SYS_preadv2, drive, &part, 1, 4096L, 0L, 0)
+                  : syscall(SYS_pread64, drive, page.bytes.data(), page.bytes.size(), 4096L)) == 4096);
+    CHECK(now_ns() > before + 1000);
+    CHECK(page.bytes[0] == 0);
+  }
+  CHECK(syscall(SYS_lseek, drive, 0L, SEEK_END) > 4096);
+  CHECK(syscall(SYS_close, drive) == 0);
+  struct sysinfo system{};
+  CHECK(sysinfo(&system) == 0);
+  CHECK(system.uptime == now_ns() / kSecond);
+}
+
+TEST_CASE("io_getevents() waits until its time limit if fewer operations are outstanding than it asks for") {
+  void* context = nullptr;
+  REQUIRE(io_setup(8, &context) == 0);
+  const std::int64_t before = now_ns();
+  io_event event{};
+  timespec limit{0, 30 * kMillisecond};
+  CHECK(io_getevents(context, 1, 1, &event, &limit) == 0);
+  CHECK(about(now_ns() - before, 30 * kMillisecond));
+  CHECK(io_destroy(context) == 0);
 }
 
 TEST_CASE("a write by another thread wakes epoll") {

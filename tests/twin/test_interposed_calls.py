@@ -38,7 +38,7 @@ def test_the_documented_calls_are_those_that_the_library_exports(listing: Module
 
 # Types of a time or a clock, and names of parameters that are a time, in the headers of glibc
 ABOUT_TIME = re.compile(
-    r"\b(timespec|timeval|timeb|timex|tms?|ntptimeval|itimerval|itimerspec|rusage|utimbuf"
+    r"\b(timespec|timeval|sysinfo|timeb|timex|tms?|ntptimeval|itimerval|itimerspec|rusage|utimbuf"
     r"|(__)?(time_t|clock_t|clockid_t|timer_t|useconds_t))\b|\b__(timeout|seconds|useconds)\b"
 )
 

@@ -11,8 +11,8 @@ from support import ROOT
 
 TWIN = ROOT / "src/twin"
 # The order in CONTRIBUTING
-ORDER = ["core", "host", "link", "flash", "ftl", "controller", "disk", "drive", "scsi", "clock", "preload"]
-ORDER += ["linux", "python"]
+ORDER = ["core", "host", "link", "flash", "ftl", "controller", "disk", "drive", "scsi", "nvme", "clock"]
+ORDER += ["preload", "linux", "python"]
 # The folders that the files of a folder may include; preload and python may include all
 KNOWS = {
     "core": [],
@@ -24,6 +24,7 @@ KNOWS = {
     "disk": ["core", "link"],
     "drive": ["core", "host", "link", "flash", "ftl", "controller", "disk"],
     "scsi": ["core", "host", "link", "flash", "ftl", "controller", "disk", "drive"],
+    "nvme": ["core", "host", "link", "flash", "ftl", "controller", "disk", "drive"],
     "clock": ["core"],
     "linux": ["core", "host", "link", "flash", "ftl", "controller", "disk", "drive", "scsi"],
 }

@@ -23,6 +23,7 @@ def test_tests_without_a_guest_are_counted_with_the_command_that_enables_them(mo
     [
         ("mdadm is not installed", ["mdadm"]),
         ("mkfs.ext4 is not installed", ["e2fsprogs"]),
+        ("bonnie++ is not installed", ["bonnie++"]),
         ("needs lvm and its kernel modules: modprobe: not found", ["lvm2"]),
         ("not installed: nvme (apt-get install hdparm nvme-cli smartmontools)", ["nvme-cli"]),
         (

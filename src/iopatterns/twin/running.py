@@ -300,16 +300,27 @@ def command_on_drive(command: "Sequence[str]", environment: "Mapping[str, str]")
     ``--thread=1`` and ``--clocksource=clock_gettime``. For smartctl, which knows the type of a drive by its name in
     /dev, the option ``-d`` is added.
 
+    A statically linked program is refused if its arguments name the drive: it would find no drive, and its clocks would
+    be those of the host. It may start other programs on the drive.
+
     Args:
         command: Program and arguments: ``["fio", "--filename={drive}", "job.fio"]``.
         environment: The environment that `prepare_environment` returned.
 
     Raises:
         TwinError: fio would access a file other than the drive, or use a feature that a simulated drive does not
-            support. Or an option of fio is ambiguous, or a job file cannot be read.
+            support. Or an option of fio is ambiguous, or a job file cannot be read. Or the program is statically
+            linked.
     """
     drive = environment["TWIN_DRIVE"]
     words = [word.replace("{drive}", drive) for word in command]
+    if any(drive in word for word in words) and _is_static(words[0], environment):
+        from iopatterns.twin.error import TwinError
+
+        raise TwinError(
+            f"{words[0]} is statically linked, so it cannot use a simulated drive, whose library the dynamic loader"
+            " loads. Use a dynamically linked build."
+        )
     program = os.path.basename(words[0])  # noqa: PTH119
     if program == "smartctl" and not any(word.startswith(("-d", "--device")) for word in words):
         return [words[0], "-d", _SMARTCTL_TYPES[_transport(environment["TWIN_MODEL"])], *words[1:]]
@@ -326,6 +337,26 @@ def command_on_drive(command: "Sequence[str]", environment: "Mapping[str, str]")
     if "clocksource" not in fio.options:
         added.append("--clocksource=clock_gettime")
     return [words[0], *added, *words[1:]]
+
+
+def _is_static(program: str, environment: "Mapping[str, str]") -> bool:
+    """Return whether a program is statically linked: an ELF file of 64 bits that names no dynamic loader."""
+    for folder in [""] if os.sep in program else os.get_exec_path(environment):
+        try:
+            with open(os.path.join(folder, program), "rb") as file:  # noqa: PTH118
+                header = file.read(64)
+                if not header.startswith(b"\x7fELF\x02"):  # such as a script
+                    return False
+                start, size, count = (
+                    int.from_bytes(header[begin:end], sys.byteorder) for begin, end in ((32, 40), (54, 56), (56, 58))
+                )
+                file.seek(start)
+                entries = [file.read(size) for _ in range(count)]
+        except OSError:
+            continue
+        interpreter = (3).to_bytes(4, sys.byteorder)  # the type of the entry with the path of the dynamic loader
+        return not any(entry.startswith(interpreter) for entry in entries)
+    return False
 
 
 def _transport(text_file: str) -> str:

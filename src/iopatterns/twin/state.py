@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # `mode-pages`      the drive's current and saved settings
 # `content`         the written data, with --keep-data
 # `counters-<process>.bin`  the counters of a running program, with --counters
+# `sys`, `uptime`   what the kernel would show in /sys and /proc/uptime, for programs that read these files
 # `totals`          the final counters of a program, if a measurement started the program
 # and the mark of `base.ownership`
 SETTINGS_FILE = "mode-pages"

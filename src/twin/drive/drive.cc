@@ -55,10 +55,6 @@ void Drive::submit(Nanoseconds now, const Request& request, std::uint64_t ticket
   }
 }
 
-Nanoseconds Drive::next_event_ns() const {
-  return completions_.empty() ? events_.next() : completions_.front().when_ns;
-}
-
 std::optional<Completion> Drive::run(Nanoseconds until) {
   while (completions_.empty()) {
     const Nanoseconds next = events_.next();

@@ -49,7 +49,9 @@ class Drive final : private CompletionSink {
   void submit(Nanoseconds now, const Request& request, std::uint64_t ticket);
 
   // Returns the time of the drive's next event; kNever if there is none.
-  [[nodiscard]] Nanoseconds next_event_ns() const;
+  [[nodiscard]] Nanoseconds next_event_ns() const {
+    return completions_.empty() ? events_.next() : completions_.front().when_ns;
+  }
 
   // Handles all events up to and including `until`, but stops at the first completion and returns it.
   std::optional<Completion> run(Nanoseconds until);

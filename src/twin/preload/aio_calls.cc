@@ -1,16 +1,22 @@
 // libaio, with its stable binary interface. io_uring and POSIX AIO are refused.
 #include <aio.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <mqueue.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sem.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/times.h>
@@ -202,14 +208,14 @@ int get_events(void* handle, long least, long most, io_event* events, const time
   if (context == nullptr || least < 0 || most < least) return -EINVAL;
   const twin::Nanoseconds until =
       timeout == nullptr ? twin::kNever : twin::self->now() + timeout->tv_sec * twin::kSecond + timeout->tv_nsec;
-  const auto wanted = [&] { return std::min(static_cast<std::size_t>(least), context->outstanding.size()); };
+  const auto wanted = static_cast<std::size_t>(least);  // other threads may still submit some of them
   bool waited = false;
-  if (wanted() == 0 || until <= twin::self->now()) {
+  if (wanted == 0 || until <= twin::self->now()) {
     skip_empty_polls(*context);
   } else {
     // like the kernel, wakes the thread once: when all wanted operations are complete, or its time is over
     bool interrupted = false;
-    while (completed(*context) < wanted() && twin::self->now() < until && !interrupted) {
+    while (completed(*context) < wanted && twin::self->now() < until && !interrupted) {
       interrupted = twin::wait_interruptibly(context, until) == twin::Wait::kInterrupted;
       waited = true;
     }
@@ -316,8 +322,8 @@ long call_with(Result (*function)(Argument...), const long* arguments) {
 
 }  // namespace
 
-// The same calls, and calls about time, by number: fio makes some of its calls in this way. They return -1 with errno
-// set.
+// The same calls, calls on the drive and calls about time by number: fio makes some of its calls in this way. They
+// return -1 with errno set.
 TWIN_EXPORT long syscall(long number, ...) noexcept {
   va_list arguments;
   va_start(arguments, number);
@@ -348,12 +354,50 @@ TWIN_EXPORT long syscall(long number, ...) noexcept {
       break;
     case SYS_futex:
       return twin::futex(a);
+    case SYS_openat:
+      return openat(static_cast<int>(a[0]), reinterpret_cast<const char*>(a[1]), static_cast<int>(a[2]), a[3]);
+    case SYS_fcntl:
+      return fcntl(static_cast<int>(a[0]), static_cast<int>(a[1]), a[2]);
+    case SYS_ioctl:
+      return ioctl(static_cast<int>(a[0]), static_cast<unsigned long>(a[1]), a[2]);
+    case SYS_mmap:
+      return reinterpret_cast<long>(mmap(reinterpret_cast<void*>(a[0]), static_cast<std::size_t>(a[1]),
+                                         static_cast<int>(a[2]), static_cast<int>(a[3]), static_cast<int>(a[4]), a[5]));
+    case SYS_preadv2:  // the kernel takes the offset in two halves, of which the second one is empty
+    case SYS_pwritev2:
+      a[4] = a[5];
+      return number == SYS_preadv2 ? call_with(&preadv2, a) : call_with(&pwritev2, a);
+    case SYS_newfstatat:
+      return call_with(&fstatat, a);
     case SYS_clock_nanosleep:
       result = -static_cast<int>(call_with(&clock_nanosleep, a));
       break;
 #define TWIN_BY_NUMBER(function) \
   case SYS_##function:           \
-    return call_with(&function, a);
+    return call_with(&(function), a);
+      TWIN_BY_NUMBER(close)
+      TWIN_BY_NUMBER(copy_file_range)
+      TWIN_BY_NUMBER(dup)
+      TWIN_BY_NUMBER(dup3)
+      TWIN_BY_NUMBER(fallocate)
+      TWIN_BY_NUMBER(fdatasync)
+      TWIN_BY_NUMBER(fstat)
+      TWIN_BY_NUMBER(fsync)
+      TWIN_BY_NUMBER(ftruncate)
+      TWIN_BY_NUMBER(lseek)
+      TWIN_BY_NUMBER(pread64)
+      TWIN_BY_NUMBER(preadv)
+      TWIN_BY_NUMBER(pwrite64)
+      TWIN_BY_NUMBER(pwritev)
+      TWIN_BY_NUMBER(read)
+      TWIN_BY_NUMBER(readv)
+      TWIN_BY_NUMBER(sendfile)
+      TWIN_BY_NUMBER(splice)
+      TWIN_BY_NUMBER(statx)
+      TWIN_BY_NUMBER(syncfs)
+      TWIN_BY_NUMBER(sysinfo)
+      TWIN_BY_NUMBER(write)
+      TWIN_BY_NUMBER(writev)
       TWIN_BY_NUMBER(clock_gettime)
       TWIN_BY_NUMBER(clock_getres)
       TWIN_BY_NUMBER(clock_settime)
@@ -381,6 +425,12 @@ TWIN_EXPORT long syscall(long number, ...) noexcept {
       TWIN_BY_NUMBER(select)
       TWIN_BY_NUMBER(poll)
       TWIN_BY_NUMBER(epoll_wait)
+      TWIN_BY_NUMBER(dup2)
+      TWIN_BY_NUMBER(stat)
+      TWIN_BY_NUMBER(lstat)
+      TWIN_BY_NUMBER(access)
+    case SYS_open:
+      return open(reinterpret_cast<const char*>(a[0]), static_cast<int>(a[1]), a[2]);
 #endif
 #undef TWIN_BY_NUMBER
     // timers and signal masks have other types in the kernel than in the C library

@@ -21,6 +21,7 @@ int copied(int descriptor, int copy) {
   twin::forget_timer(copy);
   twin::copy_foreign(descriptor, copy);
   if (twin::is_drive(descriptor)) twin::copy_descriptor(descriptor, copy);
+  twin::copy_timer(descriptor, copy);
   return copy;
 }
 

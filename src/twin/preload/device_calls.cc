@@ -174,7 +174,7 @@ int control_device(unsigned long request, void* argument) {
       constexpr unsigned char kHeads = 255;
       constexpr unsigned char kSectors = 63;
       *static_cast<hd_geometry*>(argument) = {
-          kHeads, kSectors, static_cast<unsigned short>(size_bytes / twin::kSectorBytes / (kHeads * kSectors)), 0};
+          kHeads, kSectors, static_cast<unsigned short>(size_bytes / twin::kSectorBytes / kSectors / kHeads), 0};
       return 0;
     }
     case HDIO_GET_IDENTITY:
@@ -278,7 +278,7 @@ TWIN_EXPORT int statx(int folder, const char* __restrict path, int flags, unsign
 }
 
 TWIN_EXPORT int access(const char* path, int mode) noexcept {
-  return twin::is_drive_path(path) ? 0 : TWIN_REAL(access)(twin::outside_sysfs(path).c_str(), mode);
+  return twin::is_drive_path(path) ? 0 : TWIN_REAL(access)(twin::served_path(path).c_str(), mode);
 }
 
 // fio searches /sys/block for the drive to read its counters. The drive is not there, so fio need not read all folders.

@@ -19,6 +19,7 @@
 #include "drive/file_recorder.h"
 #include "preload/process.h"
 #include "preload/real.h"
+#include "preload/timers.h"
 #include "scsi/apply_mode_pages.h"
 
 namespace twin {
@@ -225,28 +226,45 @@ bool drive_in_use() { return the_drive != nullptr; }
 
 bool drive_was_asked() { return submission_order > 0; }
 
-Nanoseconds drive_next_event() {
-  if (!the_drive) return kNever;
-  const Nanoseconds event = the_drive->next_event_ns();
-  return submissions.empty() ? event : std::min(event, submissions.front().when);
-}
+namespace {
 
-void drive_advance(Nanoseconds until) {
-  // the drive's own events come before a request that reaches it at the same time
-  if (!submissions.empty() && submissions.front().when < the_drive->next_event_ns()) {
-    const Submission& first = submissions.front();
-    the_drive->submit(first.when, first.request, first.pending);
-    std::pop_heap(submissions.begin(), submissions.end());
-    submissions.pop_back();
-    return;
+// Runs several times for each request, so the compiler must see all of it here.
+class Events final : public EventSource {
+ public:
+  [[nodiscard]] Nanoseconds next_event() const override {
+    return std::min({next_of_drive(), next_submission(), next_timer()});
   }
-  const auto completion = the_drive->run(submissions.empty() ? until : std::min(until, submissions.front().when));
-  if (!completion) return;
-  const Pending& pending = all_pending[completion->ticket];
-  *pending.done_ns = completion->when_ns;
-  timeline().wake_one_at(pending.key, completion->when_ns + pending.wake_delay);
-  all_pending.release(static_cast<std::uint32_t>(completion->ticket));
-}
+
+  // Of events at the same time, the drive's own come before a request that reaches it, and both before timers.
+  void advance(Nanoseconds until) override {
+    const Nanoseconds own = next_of_drive();
+    const Nanoseconds submission = next_submission();
+    const Nanoseconds timer = next_timer();
+    if (timer < own && timer < submission) {
+      expire_timers();
+    } else if (submission < own) {
+      const Submission& first = submissions.front();
+      the_drive->submit(first.when, first.request, first.pending);
+      std::pop_heap(submissions.begin(), submissions.end());
+      submissions.pop_back();
+    } else if (const auto completion = the_drive->run(std::min(until, std::min(submission, timer)))) {
+      const Pending& pending = all_pending[completion->ticket];
+      *pending.done_ns = completion->when_ns;
+      timeline().wake_one_at(pending.key, completion->when_ns + pending.wake_delay);
+      all_pending.release(static_cast<std::uint32_t>(completion->ticket));
+    }
+  }
+
+ private:
+  static Nanoseconds next_of_drive() { return the_drive ? the_drive->next_event_ns() : kNever; }
+  static Nanoseconds next_submission() { return submissions.empty() ? kNever : submissions.front().when; }
+};
+
+Events all_events;
+
+}  // namespace
+
+EventSource& events() { return all_events; }
 
 namespace {
 

@@ -65,7 +65,7 @@ int open_file(int folder, const char* path, int flags, Call call) {
   if (twin::is_drive_path(path)) return twin::open_drive(flags);
   twin::check_open(folder, path, flags);
   if ((flags & O_DIRECT) != 0) twin::measures_other_file();
-  const std::string file = twin::outside_sysfs(path);
+  const std::string file = twin::served_path(path);
   return twin::opened(call(path == nullptr ? path : file.c_str()));
 }
 
@@ -113,7 +113,7 @@ TWIN_EXPORT int close(int descriptor) {
 
 TWIN_EXPORT ssize_t read(int descriptor, void* buffer, size_t size) {
   if (!twin::is_drive(descriptor)) {
-    if (twin::is_timer(descriptor) && twin::wait_for_timer(descriptor) != 0) return -1;
+    if (twin::wait_until_readable(descriptor) != 0) return -1;
     return TWIN_REAL(read)(descriptor, buffer, size);
   }
   const iovec part{buffer, size};
@@ -121,12 +121,14 @@ TWIN_EXPORT ssize_t read(int descriptor, void* buffer, size_t size) {
 }
 
 TWIN_EXPORT ssize_t __read_chk(int descriptor, void* buffer, size_t size, size_t room) {
-  if (twin::is_drive(descriptor) || twin::is_timer(descriptor)) return read(descriptor, buffer, size);
+  if (twin::is_drive(descriptor)) return read(descriptor, buffer, size);
+  if (twin::wait_until_readable(descriptor) != 0) return -1;
   return TWIN_REAL(__read_chk)(descriptor, buffer, size, room);
 }
 
 TWIN_EXPORT ssize_t readv(int descriptor, const iovec* parts, int count) {
   if (twin::is_drive(descriptor)) return twin::transfer_here(descriptor, Operation::kRead, parts, count);
+  if (twin::wait_until_readable(descriptor) != 0) return -1;
   return TWIN_REAL(readv)(twin::checked(descriptor, "reading"), parts, count);
 }
 
@@ -284,4 +286,14 @@ TWIN_EXPORT ssize_t sendfile(int out, int in, off_t* offset, size_t size) noexce
     twin::refuse("sendfile", "the data do not pass through the program", "Use read() and write()");
   }
   return TWIN_REAL(sendfile)(out, in, offset, size);
+}
+
+TWIN_EXPORT ssize_t sendfile64(int, int, off64_t*, size_t) noexcept TWIN_ALIAS_OF(sendfile);
+
+TWIN_EXPORT ssize_t copy_file_range(int in, off64_t* in_offset, int out, off64_t* out_offset, size_t size,
+                                    unsigned int flags) {
+  if (twin::is_drive(in) || twin::is_drive(out)) {
+    twin::refuse("copy_file_range", "the data do not pass through the program", "Use read() and write()");
+  }
+  return TWIN_REAL(copy_file_range)(in, in_offset, out, out_offset, size, flags);
 }

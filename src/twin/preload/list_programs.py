@@ -13,7 +13,7 @@ import yaml
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parents[2]
 _TABLE = _HERE / "programs.yaml"
-_PAGE = _ROOT / "docs/programs.md"
+PROGRAMS_PAGE = _ROOT / "docs/programs.md"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,5 +90,5 @@ def programs_page(table: ProgramTable) -> str:
 
 
 if __name__ == "__main__":
-    _PAGE.write_text(programs_page(read_programs()), encoding="utf-8")
-    print(_PAGE.relative_to(_ROOT), file=sys.stderr)
+    PROGRAMS_PAGE.write_text(programs_page(read_programs()), encoding="utf-8")
+    print(PROGRAMS_PAGE.relative_to(_ROOT), file=sys.stderr)

@@ -31,25 +31,6 @@ bool had_threads = false;
 bool other_file_measured = false;
 std::uint64_t seed = 0;
 
-// The events of the drive, of which there are none until it is created, and of the program's timers.
-class Events final : public EventSource {
- public:
-  [[nodiscard]] Nanoseconds next_event() const override {
-    if (next_timer() == kNever) [[likely]]
-      return drive_next_event();
-    return std::min(drive_next_event(), next_timer());
-  }
-  void advance(Nanoseconds until) override {
-    if (next_timer() == kNever) [[likely]] {
-      drive_advance(until);
-    } else if (next_timer() < drive_next_event()) {
-      expire_timers();
-    } else {
-      drive_advance(std::min(until, next_timer()));
-    }
-  }
-};
-
 [[noreturn]] void stuck() {
   fail(
       "every thread of the program waits for another one, in a way that cannot be served. Served are waits through"
@@ -62,7 +43,6 @@ union TimelineHome {
   ~TimelineHome() {}
   Timeline timeline;
 } home;
-Events events;
 
 // Limits on the running thread while other threads wait for their turn: how long it may block in a call that is not
 // interposed, and how long it may compute without reading the clock.
@@ -135,7 +115,7 @@ void check_end(int status, void*) {
 // glibc calls constructors with the program's arguments.
 __attribute__((constructor)) void set_up(int count, char** words, char**) {
   if (drive_path() == nullptr) return;  // without a drive every call goes to the original function
-  new (&home.timeline) Timeline(events, &stuck);
+  new (&home.timeline) Timeline(events(), &stuck);
   self = &home.timeline.start(kMonotonicStart);
   self->thread = pthread_self();
   find_drive_seed(count, words);

@@ -66,9 +66,9 @@ void measures_other_file();
 // Returns a name for use in a message: with control characters replaced, and shortened if it is too long.
 std::string printable(const char* name);
 
-// The drive as the timeline's source of events; these functions are in drive_file.cc.
-Nanoseconds drive_next_event();
-void drive_advance(Nanoseconds until);
+// The source of the timeline's events: the drive, whose events there are none of until it is created, and the program's
+// timers. This function and those below are in drive_file.cc.
+EventSource& events();
 // Whether the drive has been created, which happens on its first use.
 bool drive_in_use();
 // Whether the program has sent a request to the drive.
@@ -80,6 +80,11 @@ void finish_recording();
 // again.
 void wake_descriptor_waiters();
 void wake_descriptor_waiters_at(Nanoseconds when);
+
+// Call before reading a descriptor that is not the drive. If it is of eventfd(), timerfd_create() or signalfd(), waits
+// as read() does until another thread or a timer makes it readable. Returns -1 with errno set to EINTR if a signal ends
+// the wait.
+int wait_until_readable(int descriptor);
 
 // Charges processor time to the calling virtual thread and advances its clock by that time.
 void spend(Nanoseconds cpu_ns);

@@ -1,4 +1,4 @@
-// Files with the content that the kernel would show for the drive.
+// Files with the content that the kernel would show for the drive, and for virtual time.
 #include "preload/sysfs.h"
 
 #include <errno.h>
@@ -30,11 +30,15 @@ void make_folder(const std::string& path) {
   if (TWIN_REAL(mkdir)(path.c_str(), 0777) != 0 && errno != EEXIST) fail(path + ": " + strerror(errno));
 }
 
-// Writes the folder of the drive, and returns its path.
-std::string write_folder() {
+std::string state_folder() {
   const char* const state = getenv("TWIN_STATE");
   if (state == nullptr) fail("the variable TWIN_STATE is not set; run programs with `twin run`");
-  const std::string folder = std::string(state) + "/sys";
+  return state;
+}
+
+// Writes the folder of the drive, and returns its path.
+std::string write_folder() {
+  const std::string folder = state_folder() + "/sys";
   for (const char* part : {"", "/queue", "/device", "/holders", "/slaves"}) make_folder(folder + part);
   const Parameters& drive = drive_parameters();
   const ScsiTarget& target = scsi_target();
@@ -81,9 +85,16 @@ const char* below(const char* path, const std::string& start) {
 
 }  // namespace
 
-std::string outside_sysfs(const char* path) {
-  if (self == nullptr || path == nullptr || strncmp(path, "/sys/", 5) != 0 || is_fio())
-    return path == nullptr ? "" : path;
+std::string served_path(const char* path) {
+  if (self == nullptr || path == nullptr || is_fio()) return path == nullptr ? "" : path;
+  if (strcmp(path, "/proc/uptime") == 0) {
+    const std::string file = state_folder() + "/uptime";
+    char text[64];  // the time since the start of the system, and the time of idle processors
+    snprintf(text, sizeof text, "%.2f 0.00\n", static_cast<double>(read_now()) / kSecond);
+    write_own_file(file.c_str(), text);
+    return file;
+  }
+  if (strncmp(path, "/sys/", 5) != 0) return path;
   for (const std::string& start :
        {"/sys/dev/block/" + device_number(), "/sys/block/" + name_of_drive(), "/sys/class/block/" + name_of_drive()}) {
     const char* const rest = below(path, start);
@@ -98,7 +109,7 @@ std::string outside_sysfs(const char* path) {
 
 // In /sys the folder of a device number is a link, whose end is the name of the device.
 TWIN_EXPORT ssize_t readlink(const char* __restrict path, char* __restrict target, size_t room) noexcept {
-  if (twin::self == nullptr || twin::is_fio() || twin::outside_sysfs(path) == path) {
+  if (twin::self == nullptr || twin::is_fio() || twin::served_path(path) == path) {
     return TWIN_REAL(readlink)(path, target, room);
   }
   const std::string link = "../../devices/virtual/block/" + twin::name_of_drive();
@@ -115,7 +126,7 @@ TWIN_EXPORT ssize_t __readlink_chk(const char* path, char* target, size_t size, 
 }
 
 TWIN_EXPORT FILE* fopen(const char* __restrict path, const char* __restrict mode) {
-  return TWIN_REAL(fopen)(twin::outside_sysfs(path).c_str(), mode);
+  return TWIN_REAL(fopen)(twin::served_path(path).c_str(), mode);
 }
 
 TWIN_EXPORT FILE* fopen64(const char*, const char*) TWIN_ALIAS_OF(fopen);

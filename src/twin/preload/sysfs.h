@@ -1,4 +1,4 @@
-// The drive's folder in /sys, from which programs such as lsblk read what a disk is.
+// The drive's folder in /sys, from which programs such as lsblk read what a disk is, and /proc/uptime.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@ namespace twin {
 inline constexpr unsigned kMajor = 4000;
 inline constexpr unsigned kMinor = 0;
 
-// Returns the path of a file for a path below the drive's folder in /sys, and `path` itself for any other path. The
-// file is in the state folder, where it is written when a program first asks. fio gets no such folder: it would look
-// for counters there.
-std::string outside_sysfs(const char* path);
+// Returns the path of a file for /proc/uptime and for a path below the drive's folder in /sys, and `path` itself for
+// any other path. The file is in the state folder, where it is written when a program asks. fio gets no such file: it
+// would look for counters in /sys.
+std::string served_path(const char* path);
 
 }  // namespace twin

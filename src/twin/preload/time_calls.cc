@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
+#include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/timeb.h>
 #include <sys/times.h>
@@ -185,6 +186,12 @@ TWIN_EXPORT time_t time(time_t* result) {
   const auto now = static_cast<time_t>(twin::read_clock(CLOCK_REALTIME) / twin::kSecond);
   if (result != nullptr) *result = now;
   return now;
+}
+
+TWIN_EXPORT int sysinfo(struct sysinfo* result) noexcept {
+  const int error = TWIN_REAL(sysinfo)(result);
+  if (self != nullptr && error == 0) result->uptime = twin::read_clock(CLOCK_BOOTTIME) / twin::kSecond;
+  return error;
 }
 
 TWIN_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* rest) {

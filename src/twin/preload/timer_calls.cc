@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <climits>
 #include <list>
+#include <vector>
 
 #include "preload/process.h"
 #include "preload/real.h"
@@ -30,9 +31,9 @@ struct Timer {
   Nanoseconds due = kNever;
   Nanoseconds interval = 0;
   clockid_t clock = CLOCK_MONOTONIC;
-  // Of timerfd_create(): an eventfd to which this library writes the expirations. The kernel then reports the
-  // descriptor as ready, and reading it returns the number of expirations.
-  int descriptor = -1;
+  // Of timerfd_create(): an eventfd and its copies. This library writes the expirations to it. The kernel then reports
+  // the descriptor as ready, and reading it returns the number of expirations.
+  std::vector<int> descriptors;
   int signal = 0;  // 0: none
   int signal_code = SI_TIMER;
   sigval value{};
@@ -59,14 +60,15 @@ void find_next_due() {
 
 Timer* find_timer(int descriptor) {
   if (self == nullptr || descriptor < 0) return nullptr;
-  const auto found = std::ranges::find(timers(), descriptor, &Timer::descriptor);
+  const auto found = std::ranges::find_if(
+      timers(), [descriptor](const Timer& timer) { return std::ranges::count(timer.descriptors, descriptor) > 0; });
   return found == timers().end() ? nullptr : &*found;
 }
 
 // Records expirations at `when`.
 void expire(Timer& timer, std::uint64_t count, Nanoseconds when) {
-  if (timer.descriptor >= 0) {
-    eventfd_write(timer.descriptor, count);
+  if (!timer.descriptors.empty()) {
+    TWIN_REAL(eventfd_write)(timer.descriptors.front(), count);
     wake_descriptor_waiters_at(when);
   } else if (timer.signal != 0) {
     timer.unsent += count;
@@ -183,24 +185,24 @@ bool deliver_signals() {
 }
 
 void forget_signal_timers() {
-  std::erase_if(timers(), [](const Timer& timer) { return timer.descriptor < 0 && timer.signal_code == SI_TIMER; });
+  std::erase_if(timers(),
+                [](const Timer& timer) { return timer.descriptors.empty() && timer.signal_code == SI_TIMER; });
   timers().front().due = kNever;
   timers().front().unsent = 0;
   signal_due = false;
   find_next_due();
 }
 
-bool is_timer(int descriptor) { return find_timer(descriptor) != nullptr; }
-
-int wait_for_timer(int descriptor) {
-  const int flags = TWIN_REAL(fcntl)(descriptor, F_GETFL);
-  pollfd ready{descriptor, POLLIN, 0};
-  return (flags & O_NONBLOCK) != 0 || poll(&ready, 1, -1) >= 0 ? 0 : -1;
+void copy_timer(int from, int to) {
+  if (Timer* const timer = find_timer(from)) timer->descriptors.push_back(to);
 }
 
 void forget_timer(int descriptor) {
-  if (self == nullptr) return;
-  std::erase_if(timers(), [descriptor](const Timer& timer) { return timer.descriptor == descriptor; });
+  Timer* const timer = find_timer(descriptor);
+  if (timer == nullptr) return;
+  std::erase(timer->descriptors, descriptor);
+  if (!timer->descriptors.empty()) return;
+  std::erase_if(timers(), [timer](const Timer& each) { return &each == timer; });
   find_next_due();
 }
 
@@ -339,7 +341,7 @@ TWIN_EXPORT int timerfd_create(clockid_t clock, int flags) noexcept {
   if (descriptor < 0) return descriptor;
   twin::Timer& timer = twin::timers().emplace_back();
   timer.clock = clock;
-  timer.descriptor = descriptor;
+  timer.descriptors = {descriptor};
   return descriptor;
 }
 
@@ -351,13 +353,13 @@ TWIN_EXPORT int timerfd_settime(int descriptor, int flags, const itimerspec* val
   eventfd_t expired;
   pollfd ready{descriptor, POLLIN, 0};
   if (TWIN_REAL(poll)(&ready, 1, 0) > 0)
-    eventfd_read(descriptor, &expired);  // setting a timer discards its earlier expirations
+    TWIN_REAL(eventfd_read)(descriptor, &expired);  // setting a timer discards its earlier expirations
   twin::set(*timer, (flags & TFD_TIMER_ABSTIME) != 0 ? TIMER_ABSTIME : 0, *value);
   return 0;
 }
 
 TWIN_EXPORT int timerfd_gettime(int descriptor, itimerspec* value) noexcept {
-  if (!twin::is_timer(descriptor)) return TWIN_REAL(timerfd_gettime)(descriptor, value);
+  if (twin::find_timer(descriptor) == nullptr) return TWIN_REAL(timerfd_gettime)(descriptor, value);
   const twin::Nanoseconds now = twin::read_now();
   *value = twin::left(*twin::find_timer(descriptor), now);
   return 0;

@@ -19,14 +19,8 @@ void expire_timers();
 // Call in a child after fork(): a child does not inherit timers that send signals.
 void forget_signal_timers();
 
-// Whether a descriptor is of timerfd_create(). Takes any number.
-bool is_timer(int descriptor);
-
-// Waits as read() does on a descriptor of a timer, until the timer has expired. Returns -1 with errno set to EINTR if a
-// signal ends the wait. Returns at once if the descriptor does not block.
-int wait_for_timer(int descriptor);
-
-// Call when a descriptor is closed. If it belongs to a timer, the timer is removed.
+// Call when a descriptor, of a timer or not, is copied or closed. A timer is removed with its last descriptor.
+void copy_timer(int from, int to);
 void forget_timer(int descriptor);
 
 // The key on the timeline of threads that wait for a signal with sigwait() and similar calls.

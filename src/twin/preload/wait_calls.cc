@@ -1,10 +1,13 @@
-// Waiting for descriptors and signals: select(), poll(), epoll, pause(), sigwait(). Their time limits are in virtual
-// time. Calls that wait for descriptors check them again after each write by another thread.
+// Waiting for descriptors and signals: select(), poll(), epoll, eventfd, pause(), sigwait(). Their time limits are in
+// virtual time. Calls that wait for descriptors check them again after each write by another thread.
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/select.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -115,6 +118,16 @@ void wake_descriptor_waiters_at(Nanoseconds when) {
   }
 }
 
+int wait_until_readable(int descriptor) {
+  if (self == nullptr || waits_for_other_process()) return 0;
+  struct stat status;
+  // the kernel gives no type to descriptors without a file
+  if (fstat(descriptor, &status) != 0 || (status.st_mode & S_IFMT) != 0) return 0;
+  if ((TWIN_REAL(fcntl)(descriptor, F_GETFL) & O_NONBLOCK) != 0) return 0;
+  pollfd ready{descriptor, POLLIN, 0};
+  return poll_until(kNever, &ready, 1, nullptr) < 0 ? -1 : 0;
+}
+
 void wake_descriptor_waiters() { timeline().wake_all(*self, &descriptors_key); }
 
 }  // namespace twin
@@ -175,6 +188,18 @@ TWIN_EXPORT int epoll_pwait(int set, epoll_event* events, int room, int timeout_
 TWIN_EXPORT int epoll_pwait2(int set, epoll_event* events, int room, const timespec* timeout, const sigset_t* signals) {
   if (self == nullptr) return TWIN_REAL(epoll_pwait2)(set, events, room, timeout, signals);
   return twin::epoll_until(twin::end_of(timeout), set, events, room, signals);
+}
+
+// ---- descriptors of eventfd()
+
+TWIN_EXPORT int eventfd_read(int descriptor, eventfd_t* value) {
+  if (self == nullptr) return TWIN_REAL(eventfd_read)(descriptor, value);
+  return read(descriptor, value, sizeof *value) == sizeof *value ? 0 : -1;
+}
+
+TWIN_EXPORT int eventfd_write(int descriptor, eventfd_t value) {
+  if (self == nullptr) return TWIN_REAL(eventfd_write)(descriptor, value);
+  return write(descriptor, &value, sizeof value) == sizeof value ? 0 : -1;
 }
 
 // ---- signals
