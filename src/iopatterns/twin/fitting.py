@@ -29,12 +29,15 @@ _MOST_REPEATED = 2_000_000  # requests of a point; with more, a repeated fit sim
 # The search simulates as few requests of a point as agree with a longer run, within these limits, and evaluates models
 # until it has simulated _SEARCHED_REQUESTS. A start of a simulation costs as much time as _STARTING requests.
 _FEWEST_SEARCHED, _MOST_SEARCHED = 600, 20_000
-_SEARCHED_REQUESTS, _STARTING = 12_000_000, 1000
-_EVALUATIONS = 120  # at most, for each moved parameter
-_STARTS = 2
+_SEARCHED_REQUESTS, _STARTING = 14_000_000, 2000
+_EVALUATIONS = 60  # at most, for each moved parameter
+_SEARCHED_POINTS = 16  # at most, in the global search; they differ most from each other
+# Shares of the evaluations in the rounds of a global search. Each round begins at the model of the previous one, at
+# which other parameters may have the largest effect.
+_ROUNDS = (0.6, 0.4)
 # A parameter takes part in a search without --move if its values change the figures by this much (root mean square of
 # the logarithms), and if it is among the _MOST_MOVED with the largest effect
-_LEAST_EFFECT, _MOST_MOVED = 0.03, 10
+_LEAST_EFFECT, _MOST_MOVED = 0.03, 12
 _SCREENED = (0.15, 0.85)  # positions in the range at which the effect of a parameter is measured
 # A direction of the fitted parameters is flat if a change by half, or to twice the value, changes the residuals by less
 _FLAT = 0.01
@@ -117,10 +120,10 @@ def fit_model(
 ) -> FitResult:
     """Fit parameters of a model to the points that are not held out.
 
-    The fit searches all of the space by differential evolution from several starts, then near the best model by least
-    squares. The loss is the mean square of the logarithms of simulated divided by measured figures: rate, mean latency,
-    and, with smaller weights, the 50th and 99th percentile. Figures that vary between repeats count less. The same
-    arguments always give the same result.
+    The fit searches all of the space, then near the best model, by least squares from several starts. The loss is the
+    mean square of the logarithms of simulated divided by measured figures: rate, mean latency, and, with smaller
+    weights, the 50th and 99th percentile. Figures that vary between repeats count less. The same arguments always give
+    the same result.
 
     Args:
         model: The model, with the values at which the search begins.
@@ -141,28 +144,18 @@ def fit_model(
     measured = model.with_values(settings or {}, "--set")
     merged, noise = points.merged_repeats(table)
     fitted = merged[merged["part"] == points.FIT_PART]
-    spaces = [_checked_range(measured, name) for name in move]
+    chosen = [_checked_range(measured, name) for name in move]
     if len(fitted) < max(1, len(move)):
         raise TwinError(
             f"{model.name}: {len(fitted)} points are too few to fit {len(move)} parameters. Give more points, or fit"
             " fewer parameters."
         )
-    say(f"Choosing the lengths of the runs of {len(fitted)} points")
-    goals = search.targets(fitted, noise.loc[fitted.index], _lengths(measured, fitted))
-    if not move:
-        spaces = _influential(measured, goals, len(fitted))
-        say(f"Moving {', '.join(each.name for each in spaces)}")
-    whole = search.Search(measured, spaces, goals)
-    evaluations = _evaluations(goals, len(spaces))
-
-    def seen(count: int) -> None:
-        if count % 100 == 0:
-            say(f"Searching: {count} of about {evaluations} models")
-
-    found = whole.search_globally(evaluations, _STARTS, seed, seen)
+    found, spaces = _found_globally(measured, _spread(fitted), noise, chosen, seed=seed, say=say)
     # the best model may need longer runs than the first model
     goals = search.targets(fitted, noise.loc[fitted.index], _lengths(found, fitted))
-    best, jacobian = search.refine(found, spaces, goals)
+    steps = _evaluations(goals, len(spaces)) // (len(spaces) + 1)
+    say(f"Searching near the best model: {len(spaces)} parameters, {len(fitted)} points")
+    best, jacobian = search.refine(found, spaces, goals, min(max(steps, 2), search.LOCAL_STEPS))
     say("Simulating all points at length")
     errors = validation.errors(merged, validation.simulate(best, merged))
     moved = {each.name: best.values[each.name] for each in spaces}
@@ -232,6 +225,68 @@ def _complete(table: pd.DataFrame) -> list[tuple[int, int]] | None:
     return [(each.requests, each.ramp) for each in times]
 
 
+def _found_globally(
+    model: models.Model,
+    table: pd.DataFrame,
+    noise: pd.DataFrame,
+    chosen: Sequence[ranges.PlausibleRange],
+    *,
+    seed: int,
+    say: Callable[[str], None],
+) -> tuple[models.Model, list[ranges.PlausibleRange]]:
+    """Return the best model of a search of all of the space, and the ranges of its moved parameters.
+
+    Args:
+        model: The model with the initial values.
+        table: The points.
+        noise: The noise of the points, see `points.merged_repeats`.
+        chosen: The ranges of the parameters to move. Empty: those with the largest effect on the points, in each round.
+        seed: Seed of the search.
+        say: Function for messages on the progress.
+    """
+    found, moved = model, list(chosen)
+    for number, share in enumerate(_ROUNDS):
+        say(f"Search {number + 1} of {len(_ROUNDS)}: choosing the lengths of the runs of {len(table)} points")
+        goals = search.targets(table, noise.loc[table.index], _lengths(found, table))
+        spaces = list(chosen) or _influential(model, found, goals, len(table))
+        evaluations = round(share * _evaluations(goals, len(spaces)))
+        say(f"About {evaluations} models, moving {', '.join(each.name for each in spaces)}")
+
+        def seen(count: int) -> None:
+            if count % 100 == 0:
+                say(f"{count} models")
+
+        found = search.Search(found, spaces, goals).search_globally(evaluations, seed + number, seen)
+        moved += [each for each in spaces if each not in moved]
+    return found, [each for each in moved if chosen or found.values[each.name] != model.values[each.name]] or moved
+
+
+def _spread(table: pd.DataFrame) -> pd.DataFrame:
+    """Return at most `_SEARCHED_POINTS` points, each of which differs most from those chosen before it.
+
+    The distance of two points counts doublings of depth, jobs and block size, and twice as much for another workload.
+
+    Args:
+        table: The points.
+    """
+    shares = [
+        points.read_write_shares(rw, mix)["read"] for rw, mix in zip(table["rw"], table["rwmixread"], strict=True)
+    ]
+    places = np.column_stack(
+        [
+            np.log2(table[["iodepth", "numjobs", "bs_bytes"]].to_numpy(dtype=float)),
+            4 * np.array(shares),
+            4 * table["rw"].str.startswith("rand").to_numpy(dtype=float),
+        ]
+    )
+    chosen = [int(np.argmin(places[:, 0] + places[:, 1]))]
+    nearest = np.full(len(table), np.inf)
+    while len(chosen) < min(_SEARCHED_POINTS, len(table)):
+        nearest = np.minimum(nearest, np.linalg.norm(places - places[chosen[-1]], axis=1))
+        chosen.append(int(np.argmax(np.where(np.isin(np.arange(len(table)), chosen), -1, nearest))))
+    return table.iloc[sorted(chosen)]
+
+
 def _checked_range(model: models.Model, name: str) -> ranges.PlausibleRange:
     """Return the range of a parameter that the user chose.
 
@@ -241,9 +296,9 @@ def _checked_range(model: models.Model, name: str) -> ranges.PlausibleRange:
     if name not in model.values:
         raise TwinError(f"{model.name}: no parameter '{name}' to fit.{did_you_mean(name, model.values)}")
     value = model.values[name]
-    if isinstance(value, (bool, str)):
-        raise TwinError(f"{model.name}: cannot fit '{name}': it is not a number")
     found = ranges.search_range(model, name, chosen=True)
+    if found.is_fixed and isinstance(value, (bool, str)):
+        raise TwinError(f"{model.name}: cannot fit '{name}': it is not a number")
     if found.is_fixed:
         raise TwinError(
             f"{model.name}: cannot fit '{name}': its value {models.format_value(name, value)} has no range. Give it a"
@@ -279,19 +334,29 @@ def _evaluations(goals: Sequence[search.Target], parameters: int) -> int:
     return min(_SEARCHED_REQUESTS // cost, _EVALUATIONS * parameters)
 
 
-def _influential(model: models.Model, goals: Sequence[search.Target], most: int) -> list[ranges.PlausibleRange]:
+def _influential(
+    model: models.Model, found: models.Model, goals: Sequence[search.Target], most: int
+) -> list[ranges.PlausibleRange]:
     """Return the ranges of the parameters whose values change the figures most.
 
-    Parameters with a value from a data sheet, switches and choices are left out.
+    Parameters with a value from a data sheet, switches and choices are left out, unless the table of ranges has values
+    for a search.
+
+    Args:
+        model: The model with the initial values, which determine the ranges.
+        found: The model at which the effects are measured.
+        goals: The points.
+        most: Largest number of parameters.
     """
     free = [
         ranges.search_range(model, name)
         for name, value in model.values.items()
-        if not isinstance(value, (bool, str)) and model.sources[name][0] != "datasheet"
+        if ranges.has_search_range(name)
+        or (not isinstance(value, (bool, str)) and model.sources[name][0] != "datasheet")
     ]
     free = [each for each in free if not each.is_fixed]
-    whole = search.Search(model, free, goals)
-    usual = whole.residuals(model)
+    whole = search.Search(found, free, goals)
+    usual = whole.residuals(found)
     effects: dict[str, float] = {}
     for number, each in enumerate(free):
         for share in _SCREENED:
