@@ -22,6 +22,8 @@ from iopatterns.twin.error import TwinError
 # Largest mean of the absolute errors of rate and mean latency at the fitted points, and largest error of one point
 MAX_MEAN_ERROR, MAX_POINT_ERROR = 0.2, 0.3
 HELD_OUT_SHARE = 0.25
+NEAREST = "auto"  # in place of a model's name: the shipped model whose figures are nearest to the points
+_MUCH_NEARER = 0.5  # share of the error of the user's model below which another model is proposed
 _LIMITED = ("iops", "lat_mean")  # figures that the limits concern
 _RECORDED_RUNTIME_S, _RECORDED_REGION_BYTES = 2.0, 2**30  # of published values whose record does not state them
 _MOST_REPEATED = 2_000_000  # requests of a point; with more, a repeated fit simulates the points as a search does
@@ -31,6 +33,7 @@ _MOST_REPEATED = 2_000_000  # requests of a point; with more, a repeated fit sim
 _FEWEST_SEARCHED, _MOST_SEARCHED = 600, 20_000
 _SEARCHED_REQUESTS, _STARTING = 14_000_000, 2000
 _EVALUATIONS = 60  # at most, for each moved parameter
+_SHORTEST = 1000  # requests of a run that only compares models
 _SEARCHED_POINTS = 16  # at most, in the global search; they differ most from each other
 # Shares of the evaluations in the rounds of a global search. Each round begins at the model of the previous one, at
 # which other parameters may have the largest effect.
@@ -168,6 +171,33 @@ def fit_model(
         _flat(spaces, jacobian),
         settings or {},
     )
+
+
+def nearest_models(table: pd.DataFrame) -> list[tuple[models.Model, float]]:
+    """Return the shipped models and their errors at points, in ascending order of the error.
+
+    The error is the mean of the absolute logarithms of simulated divided by measured rate and mean latency, as a share:
+    0.1 is a factor of 1.1. Models that are too small for a point are left out.
+
+    Args:
+        table: The points with the columns `points.COLUMNS`. At most `_SEARCHED_POINTS` of them are simulated.
+
+    Raises:
+        TwinError: All models are too small.
+    """
+    merged, noise = points.merged_repeats(table)
+    chosen = _spread(merged)
+    goals = search.targets(chosen, noise.loc[chosen.index], [(_SHORTEST, _SHORTEST // 2)] * len(chosen))
+    found = []
+    for name in models.list_models():
+        model = models.load_model(name)
+        try:
+            found.append((model, math.expm1(search.mean_distance(model, goals, _LIMITED))))
+        except TwinError:
+            continue
+    if not found:
+        raise TwinError("no shipped model is large enough for the points")
+    return sorted(found, key=lambda each: each[1])
 
 
 def repeat_fit(model: models.Model, root: Path) -> FitResult:
@@ -612,8 +642,28 @@ def advice(fitted: FitResult) -> str:
     return " ".join(texts)
 
 
+def _nearest(table: pd.DataFrame, say: Callable[[str], None]) -> models.Model:
+    """Return the shipped model that is nearest to the points; report its error and that of the next one."""
+    first, *others = nearest_models(table)
+    text = f"Beginning at {first[0].path.stem}, whose rates and latencies differ from the points by {first[1]:.0%}"
+    say(text + (f"; next: {others[0][0].path.stem}, by {others[0][1]:.0%}" if others else ""))
+    return first[0]
+
+
+def _propose_nearer(model: models.Model, table: pd.DataFrame, say: Callable[[str], None]) -> None:
+    """Report the shipped model that is nearest to the points if it is much nearer than the user's model."""
+    found = nearest_models(table)
+    nearest, error = found[0]
+    own = next((distance for each, distance in found if each.path == model.path), None)
+    if own is not None and error < _MUCH_NEARER * own:
+        say(
+            f"{nearest.path.stem} begins nearer: its rates and latencies differ from the points by {error:.0%}, those"
+            f" of {model.path.stem} by {own:.0%}. `twin fit {nearest.path.stem}` or `twin fit {NEAREST}` begins there."
+        )
+
+
 def fit_from_files(
-    model: models.Model,
+    model: models.Model | None,
     paths: Sequence[str | Path],
     move: Sequence[str],
     output: OutputFile | None,
@@ -630,7 +680,8 @@ def fit_from_files(
     """Fit a model to points in files, as `twin fit` does; return the report.
 
     Args:
-        model: The model of the drive.
+        model: The model with the values at which the search begins. None: the shipped model whose figures are nearest
+            to the points, see `nearest_models`.
         paths: Files, folders and globs with points, see `points.read_points`. Empty: the fit that the model file
             records is repeated.
         move: Names of the parameters to fit, see `fit_model`.
@@ -654,7 +705,12 @@ def fit_from_files(
     stated = {name: value for name, value in (conditions or {}).items() if value is not None}
     recorded: dict[str, Any] = {}
     if paths:
-        read = points.possible_points(points.read_points(paths), model)
+        read = points.read_points(paths)
+        if model is None:
+            model = _nearest(with_conditions(read.table, **stated), say)
+        else:
+            _propose_nearer(model, with_conditions(points.of_drive(read.table, model.name), **stated), say)
+        read = points.possible_points(read, model)
         for line in [*read.refused, *read.notes]:
             say(line)
         table = with_conditions(points.with_parts(read.table, seed, held_out), **stated)
@@ -662,6 +718,8 @@ def fit_from_files(
         source = ", ".join(map(str, paths))
         keys = {"ramp_s": "ramp_time_s", "runtime_s": "runtime_s", "size_bytes": "region_bytes"}
         recorded = {keys[name]: value for name, value in stated.items()}
+    elif model is None:
+        raise TwinError(f"'{NEAREST}' chooses the model that is nearest to measured points. Give the points.")
     elif move or settings or stated:
         raise TwinError(f"{model.name}: to repeat the recorded fit, give only the model. To fit anew, give the points.")
     else:

@@ -89,6 +89,25 @@ def targets(table: pd.DataFrame, noise: pd.DataFrame, lengths: Sequence[tuple[in
     return found
 
 
+def mean_distance(model: models.Model, targets: Sequence[Target], figures: Sequence[str]) -> float:
+    """Return the mean of the absolute logarithms of simulated divided by measured figures.
+
+    Args:
+        model: The model.
+        targets: The points.
+        figures: The figures that count, keys of `validation.FIGURES`.
+
+    Raises:
+        TwinError: The model is too small for a point.
+    """
+    distances = []
+    for each in targets:
+        simulated = simulation.simulate(model, each.workload, each.requests, each.ramp)
+        residuals = zip(each.measured, each.residuals(simulated), strict=True)
+        distances += [abs(residual / each.weights[name]) for name, residual in residuals if name in figures]
+    return float(np.mean(distances))
+
+
 class Search:
     """Search for the values of some parameters of a model.
 
@@ -207,7 +226,7 @@ class Search:
             shifted,
             1 + np.clip(begin[moved], 0, 1),
             bounds=(1, 2),
-            diff_step=_STEP,
+            diff_step=np.array([_STEP]),
             max_nfev=max(2, evaluations // (len(moved) + 1)),
         )
 
