@@ -6,7 +6,7 @@ not take part in the fit; they show how well the fitted model predicts.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ _MOST_REPEATED = 2_000_000  # requests of a point; with more, a repeated fit sim
 _FEWEST_SEARCHED, _MOST_SEARCHED = 600, 20_000
 _SEARCHED_REQUESTS, _STARTING = 14_000_000, 2000
 _EVALUATIONS = 60  # at most, for each moved parameter
+_MOST_CHECKED = 200_000  # requests of a point of the fitted model; `twin validate` simulates more
 _SHORTEST = 1000  # requests of a run that only compares models
 _SEARCHED_POINTS = 16  # at most, in the global search; they differ most from each other
 # Shares of the evaluations in the rounds of a global search. Each round begins at the model of the previous one, at
@@ -76,6 +77,8 @@ class FitResult:
         at_bounds: The fitted parameters that ended at a bound of the search, with the bound in words.
         flat: The fitted parameters that the points do not determine, with the reason in words.
         settings: Values that replaced values of the model during the fit. The fitted model does not contain them.
+        taken: Values of further parameters by ``group.name``. They are those of another shipped model, with which the
+            search began.
     """
 
     model: models.Model
@@ -85,6 +88,7 @@ class FitResult:
     at_bounds: Mapping[str, str] = field(default_factory=dict)
     flat: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    taken: Mapping[str, models.ParameterValue] = field(default_factory=dict)
 
     @property
     def fitted(self) -> pd.Series:
@@ -153,23 +157,29 @@ def fit_model(
             f"{model.name}: {len(fitted)} points are too few to fit {len(move)} parameters. Give more points, or fit"
             " fewer parameters."
         )
-    found, spaces = _found_globally(measured, _spread(fitted), noise, chosen, seed=seed, say=say)
+    searched = _spread(fitted)
+    first = measured if chosen else _first_model(measured, settings or {}, searched, noise, say)
+    found, spaces = _found_globally(first, searched, noise, chosen, seed=seed, say=say)
     # the best model may need longer runs than the first model
     goals = search.targets(fitted, noise.loc[fitted.index], _lengths(found, fitted))
     steps = _evaluations(goals, len(spaces)) // (len(spaces) + 1)
     say(f"Searching near the best model: {len(spaces)} parameters, {len(fitted)} points")
     best, jacobian = search.refine(found, spaces, goals, min(max(steps, 2), search.LOCAL_STEPS))
     say("Simulating all points at length")
-    errors = validation.errors(merged, validation.simulate(best, merged))
+    errors = validation.errors(merged, validation.simulate(best, merged, most_requests=_MOST_CHECKED))
     moved = {each.name: best.values[each.name] for each in spaces}
+    taken = {
+        name: value for name, value in first.values.items() if value != measured.values[name] and name not in moved
+    }
     return FitResult(
-        model.replaced(moved),
+        model.replaced({**moved, **taken}),
         moved,
         merged,
         errors,
         _at_bounds(best, spaces),
         _flat(spaces, jacobian),
         settings or {},
+        taken,
     )
 
 
@@ -291,6 +301,57 @@ def _found_globally(
     return found, [each for each in moved if chosen or found.values[each.name] != model.values[each.name]] or moved
 
 
+def _first_model(
+    model: models.Model,
+    fixed: Collection[str],
+    table: pd.DataFrame,
+    noise: pd.DataFrame,
+    say: Callable[[str], None],
+) -> models.Model:
+    """Return the model with the free values of that shipped model with which it is nearest to the points.
+
+    Several mechanisms have an effect only together, so that a search that begins without them would rarely find them.
+    Switches and values from a data sheet remain.
+
+    Args:
+        model: The model.
+        fixed: Names of parameters that keep their values.
+        table: The points.
+        noise: The noise of the points, see `points.merged_repeats`.
+        say: Function for a message.
+    """
+    goals = search.targets(table, noise.loc[table.index], [(_SHORTEST, _SHORTEST // 2)] * len(table))
+    best, least = model, search.loss(model, goals)
+    for other in map(models.load_model, models.list_models()):
+        names = [name for name in _free_names(model) if name in other.values and name not in fixed]
+        values = {name: other.values[name] for name in names}
+        candidate = model.replaced(values)
+        if other.kind != model.kind or values == {name: model.values[name] for name in values}:
+            continue
+        try:
+            loss = search.loss(candidate, goals)
+        except TwinError:  # the values contradict others of the model
+            continue
+        if loss < _MUCH_NEARER * least:
+            say(f"Beginning with the values of {other.path.stem}, which are nearer to the points")
+            best, least = candidate, loss
+    return best
+
+
+def _free_names(model: models.Model) -> list[str]:
+    """Return the names of the parameters that a fit may move without being asked to.
+
+    Parameters with a value from a data sheet, switches and choices are left out, unless the table of ranges has values
+    for a search.
+    """
+    return [
+        name
+        for name, value in model.values.items()
+        if ranges.has_search_range(name)
+        or (not isinstance(value, (bool, str)) and model.sources[name][0] != "datasheet")
+    ]
+
+
 def _spread(table: pd.DataFrame) -> pd.DataFrame:
     """Return at most `_SEARCHED_POINTS` points, each of which differs most from those chosen before it.
 
@@ -367,10 +428,7 @@ def _evaluations(goals: Sequence[search.Target], parameters: int) -> int:
 def _influential(
     model: models.Model, found: models.Model, goals: Sequence[search.Target], most: int
 ) -> list[ranges.PlausibleRange]:
-    """Return the ranges of the parameters whose values change the figures most.
-
-    Parameters with a value from a data sheet, switches and choices are left out, unless the table of ranges has values
-    for a search.
+    """Return the ranges of the free parameters whose values change the figures most.
 
     Args:
         model: The model with the initial values, which determine the ranges.
@@ -378,12 +436,7 @@ def _influential(
         goals: The points.
         most: Largest number of parameters.
     """
-    free = [
-        ranges.search_range(model, name)
-        for name, value in model.values.items()
-        if ranges.has_search_range(name)
-        or (not isinstance(value, (bool, str)) and model.sources[name][0] != "datasheet")
-    ]
+    free = [ranges.search_range(model, name) for name in _free_names(model)]
     free = [each for each in free if not each.is_fixed]
     whole = search.Search(found, free, goals)
     usual = whole.residuals(found)
@@ -507,6 +560,8 @@ def fit_report(fitted: FitResult) -> str:
             lines.append(f"    At a bound: {fitted.at_bounds[name]}. The best value may be beyond it.")
         if name in fitted.flat:
             lines.append(f"    Not determined by the points: {fitted.flat[name]}.")
+    if fitted.taken:
+        lines.append(f"Also taken from the shipped model with which the search began: {', '.join(fitted.taken)}")
     shown = fitted.errors.assign(id=points.point_texts(fitted.table))
     lines += ["", validation.error_table(shown), "", validation.summary_table(validation.summary(fitted.errors))]
     for held_out, title in ((False, "fitted points"), (True, "held-out points")):
@@ -732,5 +787,6 @@ def fit_from_files(
     if output is not None:
         with output as temporary:
             record = fit_record(found, source, recorded)
-            models.write_fitted_model(model, temporary, found.moved, f"twin fit to {source}", record)
+            values = {**found.moved, **found.taken}
+            models.write_fitted_model(model, temporary, values, f"twin fit to {source}", record)
     return fit_report(found)

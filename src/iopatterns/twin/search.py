@@ -89,6 +89,19 @@ def targets(table: pd.DataFrame, noise: pd.DataFrame, lengths: Sequence[tuple[in
     return found
 
 
+def loss(model: models.Model, targets: Sequence[Target]) -> float:
+    """Return the mean square of the residuals of a model, see `Target.residuals`.
+
+    Args:
+        model: The model.
+        targets: The points.
+
+    Raises:
+        TwinError: The values of the model contradict each other.
+    """
+    return float(np.mean(Search(model, (), targets).residuals(model) ** 2))
+
+
 def mean_distance(model: models.Model, targets: Sequence[Target], figures: Sequence[str]) -> float:
     """Return the mean of the absolute logarithms of simulated divided by measured figures.
 

@@ -279,7 +279,11 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: 
     if not problem:
         source = f"{fit_folder(drive)}/points.csv"
         models.write_fitted_model(
-            fitted.model, folder / MODEL_FILE, fitted.moved, f"twin fit to {source}", fitting.fit_record(fitted, source)
+            fitted.model,
+            folder / MODEL_FILE,
+            {**fitted.moved, **fitted.taken},
+            f"twin fit to {source}",
+            fitting.fit_record(fitted, source),
         )
         _rename(folder / MODEL_FILE, drive, start)
     starting = models.load_model(start)
