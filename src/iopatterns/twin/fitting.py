@@ -321,7 +321,7 @@ def _first_model(
         say: Function for a message.
     """
     goals = search.targets(table, noise.loc[table.index], [(_SHORTEST, _SHORTEST // 2)] * len(table))
-    best, least = model, search.loss(model, goals)
+    best, least, name_of_best = model, _MUCH_NEARER * search.loss(model, goals), ""
     for other in map(models.load_model, models.list_models()):
         names = [name for name in _free_names(model) if name in other.values and name not in fixed]
         values = {name: other.values[name] for name in names}
@@ -332,9 +332,10 @@ def _first_model(
             loss = search.loss(candidate, goals)
         except TwinError:  # the values contradict others of the model
             continue
-        if loss < _MUCH_NEARER * least:
-            say(f"Beginning with the values of {other.path.stem}, which are nearer to the points")
-            best, least = candidate, loss
+        if loss < least:
+            best, least, name_of_best = candidate, loss, other.path.stem
+    if name_of_best:
+        say(f"Beginning with values of {name_of_best}, with which {model.path.stem} is nearer to the points")
     return best
 
 
