@@ -34,7 +34,7 @@ _FEWEST_SEARCHED, _MOST_SEARCHED = 600, 20_000
 _SEARCHED_REQUESTS, _STARTING = 14_000_000, 2000
 _EVALUATIONS = 60  # at most, for each moved parameter
 _MOST_CHECKED = 200_000  # requests of a point of the fitted model; `twin validate` simulates more
-_SHORTEST = 1000  # requests of a run that only compares models
+_COMPARED = 5000  # requests of a run that only compares models: more than the write caches of most disks take
 _SEARCHED_POINTS = 16  # at most, in the global search; they differ most from each other
 # Shares of the evaluations in the rounds of a global search. Each round begins at the model of the previous one, at
 # which other parameters may have the largest effect.
@@ -197,7 +197,7 @@ def nearest_models(table: pd.DataFrame) -> list[tuple[models.Model, float]]:
     """
     merged, noise = points.merged_repeats(table)
     chosen = _spread(merged)
-    goals = search.targets(chosen, noise.loc[chosen.index], [(_SHORTEST, _SHORTEST // 2)] * len(chosen))
+    goals = search.targets(chosen, noise.loc[chosen.index], [(_COMPARED, _COMPARED // 2)] * len(chosen))
     found = []
     for name in models.list_models():
         model = models.load_model(name)
@@ -320,7 +320,7 @@ def _first_model(
         noise: The noise of the points, see `points.merged_repeats`.
         say: Function for a message.
     """
-    goals = search.targets(table, noise.loc[table.index], [(_SHORTEST, _SHORTEST // 2)] * len(table))
+    goals = search.targets(table, noise.loc[table.index], [(_COMPARED, _COMPARED // 2)] * len(table))
     best, least, name_of_best = model, _MUCH_NEARER * search.loss(model, goals), ""
     for other in map(models.load_model, models.list_models()):
         names = [name for name in _free_names(model) if name in other.values and name not in fixed]
