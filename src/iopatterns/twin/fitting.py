@@ -163,7 +163,7 @@ def fit_model(
     # the best model may need longer runs than the first model
     goals = search.targets(fitted, noise.loc[fitted.index], _lengths(found, fitted))
     steps = _evaluations(goals, len(spaces)) // (len(spaces) + 1)
-    say(f"Searching near the best model: {len(spaces)} parameters, {len(fitted)} points")
+    say(f"Searching near the best model (parameters: {len(spaces)}, points: {len(fitted)})")
     best, jacobian = search.refine(found, spaces, goals, min(max(steps, 2), search.LOCAL_STEPS))
     say("Simulating all points at length")
     errors = validation.errors(merged, validation.simulate(best, merged, most_requests=_MOST_CHECKED))
@@ -286,7 +286,7 @@ def _found_globally(
     """
     found, moved = model, list(chosen)
     for number, share in enumerate(_ROUNDS):
-        say(f"Search {number + 1} of {len(_ROUNDS)}: choosing the lengths of the runs of {len(table)} points")
+        say(f"Search {number + 1} of {len(_ROUNDS)}: choosing the lengths of the runs (points: {len(table)})")
         goals = search.targets(table, noise.loc[table.index], _lengths(found, table))
         spaces = list(chosen) or _influential(model, found, goals, len(table))
         evaluations = round(share * _evaluations(goals, len(spaces)))
