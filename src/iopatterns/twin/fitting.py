@@ -32,7 +32,7 @@ _MOST_REPEATED = 2_000_000  # requests of a point; with more, a repeated fit sim
 # until it has simulated _SEARCHED_REQUESTS. A start of a simulation costs as much time as _STARTING requests.
 _FEWEST_SEARCHED, _MOST_SEARCHED = 600, 20_000
 _SEARCHED_REQUESTS, _STARTING = 14_000_000, 2000
-_EVALUATIONS = 60  # at most, for each moved parameter
+_EVALUATIONS = 120  # at most, for each moved parameter
 _MOST_CHECKED = 200_000  # requests of a point of the fitted model; `twin validate` simulates more
 _COMPARED = 5000  # requests of a run that only compares models: more than the write caches of most disks take
 _SEARCHED_POINTS = 16  # at most, in the global search; they differ most from each other
