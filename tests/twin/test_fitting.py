@@ -26,8 +26,8 @@ FITTED = [name for name in twin.list_models() if (ROOT / twin.load_model(name).f
 def test_repeating_the_fit_of_a_shipped_model_gives_its_values(name: str) -> None:
     model = twin.load_model(name)
     found = fitting.repeat_fit(model, ROOT)
-    if max(validation.measured_times(row).requests for row in found.table.to_dict("records")) > 2_000_000:
-        # the search simulates a part of each measurement: flat directions of the parameters are not exact
+    if "unit" not in found.table:  # results of fio, not published values
+        # the search simulated a part of each measurement: flat directions of the parameters are not exact
         recorded = fitting.FitResult(model, {}, found.table, fitting.complete_errors(model, found.table))
         assert found.mean_absolute_error() == pytest.approx(recorded.mean_absolute_error(), abs=0.02)
         return
