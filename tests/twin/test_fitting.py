@@ -106,7 +106,7 @@ def test_a_fit_from_another_model_finds_the_figures_of_a_drive() -> None:
         simulation.Workload(rw, 4096, depth, n)
         for rw, depth, n in product(("randread", "randwrite"), (1, 4, 16), (1, 4))
     ]
-    table = points.with_parts(of_model(truth, jobs), held_out=0.25)
+    table = points.with_parts(of_model(truth, jobs).assign(runtime_s=60.0), held_out=0.25)
     found = fitting.fit_model(twin.load_model("hard-disk"), table)
     assert found.mean_absolute_error() < 0.02
     assert found.mean_absolute_error(held_out=True) < 0.05
