@@ -224,8 +224,9 @@ def test_each_parameter_of_a_shipped_model_has_a_range_around_its_value(name: st
 
 def test_each_range_of_the_table_is_of_an_existing_parameter_and_valid() -> None:
     content = yaml.safe_load(Path(ranges.__file__).with_name("plausible_ranges.yaml").read_text(encoding="utf-8"))
-    assert content["parameters"].keys() <= models.declared_parameters().keys()
-    listed = [content["fitted"], *content["kinds"].values(), *content["parameters"].values()]
+    assert {*content["parameters"], *content["searched"]} <= models.declared_parameters().keys()
+    tables = ("kinds", "parameters", "searched")
+    listed = [content["fitted"], *(each for table in tables for each in content[table].values())]
     for each in listed:
         yaml_schema.require_valid("plausible_ranges.yaml", each, models.RANGE_SCHEMA)
 

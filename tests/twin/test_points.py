@@ -171,6 +171,60 @@ def test_requests_that_did_not_overlap_and_failed_jobs_are_refused(one: Path, tm
     assert "fio reports error 5. Repeat the measurement." in refusal(path)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"read": {"iops": "fast"}}, "read.iops: expected a number, found a string. Repeat the measurement."),
+        ({"read": {"iops": float("nan")}}, "it states no rate of its requests. Repeat the measurement."),
+        ({"job options": {"offset_increment": "10%"}}, "offset_increment=10% is not a size in bytes"),
+        ({"job options": {"blockalign": "x"}}, "blockalign=x is not a size in bytes"),
+        ({"job options": {"bs": "4k-64k"}}, "bs=4k-64k is not simulated. Measure one size"),
+        ({"job options": {"bsrange": "4k-64k"}}, "its option bsrange=4k-64k cannot be simulated"),
+        ({"job options": {"iodepth_batch_submit": "4"}}, "its option iodepth_batch_submit=4 cannot be simulated"),
+        ({"job options": {"direct": "0"}}, "direct=1 is not among its options"),
+    ],
+)
+def test_unusual_output_of_fio_is_refused(one: Path, tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = tmp_path / "one.json"
+    path.write_bytes(one.read_bytes())
+
+    def edit(document: dict[str, Any]) -> None:
+        document["global options"].pop("direct", None)
+        document["jobs"][0]["job options"].setdefault("direct", "1")
+        for key, values in change.items():
+            document["jobs"][0][key].update(values)
+
+    line = refusal(edited(path, edit))
+    assert message in line
+    assert line.count(str(path)) == 1
+
+
+def test_missing_latencies_leave_the_other_figures(one: Path, tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    path.write_bytes(one.read_bytes())
+    (row,) = twin.read_points([edited(path, lambda text: text["jobs"][0]["read"].pop("clat_ns"))]).table.to_dict(
+        "records"
+    )
+    assert row["read_lat_mean_us"] > 0
+    assert np.isnan(row["read_clat_p99_us"])
+    edited(path, lambda text: text["jobs"][0]["read"]["lat_ns"].update(mean=0.0))
+    (row,) = twin.read_points([path]).table.to_dict("records")
+    assert row["read_iops"] > 0
+    assert np.isnan(row["read_lat_mean_us"])
+
+
+def test_other_json_files_of_a_folder_are_named_and_left_out(one: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_bytes(one.read_bytes())
+    (tmp_path / "cut.json").write_bytes(one.read_bytes()[:3000])
+    (tmp_path / "package.json").write_text('{"name": "x"}')
+    found = twin.read_points([tmp_path])
+    assert len(found.table) == 1
+    cut, package = found.refused
+    assert "cut.json: line 1" in cut or "the JSON is truncated" in cut
+    assert "package.json" in package
+    assert "this JSON is not output of fio" in package
+
+
 def test_rates_above_the_link_are_refused_as_unwritten(one: Path) -> None:
     model = twin.load_model("ssdsc2kg480g7")
     found = twin.read_points([one])

@@ -6,7 +6,7 @@ not take part in the fit; they show how well the fitted model predicts.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from iopatterns.twin.error import TwinError
 # Largest mean of the absolute errors of rate and mean latency at the fitted points, and largest error of one point
 MAX_MEAN_ERROR, MAX_POINT_ERROR = 0.2, 0.3
 HELD_OUT_SHARE = 0.25
+NEAREST = "auto"  # in place of a model's name: the shipped model whose figures are nearest to the points
+_MUCH_NEARER = 0.5  # share of the error of the user's model below which another model is proposed
 _LIMITED = ("iops", "lat_mean")  # figures that the limits concern
 _RECORDED_RUNTIME_S, _RECORDED_REGION_BYTES = 2.0, 2**30  # of published values whose record does not state them
 _MOST_REPEATED = 2_000_000  # requests of a point; with more, a repeated fit simulates the points as a search does
@@ -29,12 +31,17 @@ _MOST_REPEATED = 2_000_000  # requests of a point; with more, a repeated fit sim
 # The search simulates as few requests of a point as agree with a longer run, within these limits, and evaluates models
 # until it has simulated _SEARCHED_REQUESTS. A start of a simulation costs as much time as _STARTING requests.
 _FEWEST_SEARCHED, _MOST_SEARCHED = 600, 20_000
-_SEARCHED_REQUESTS, _STARTING = 12_000_000, 1000
+_SEARCHED_REQUESTS, _STARTING = 14_000_000, 2000
 _EVALUATIONS = 120  # at most, for each moved parameter
-_STARTS = 2
+_MOST_CHECKED = 200_000  # requests of a point of the fitted model; `twin validate` simulates more
+_COMPARED = 5000  # requests of a run that only compares models: more than the write caches of most disks take
+_SEARCHED_POINTS = 16  # at most, in the global search; they differ most from each other
+# Shares of the evaluations in the rounds of a global search. Each round begins at the model of the previous one, at
+# which other parameters may have the largest effect.
+_ROUNDS = (0.6, 0.4)
 # A parameter takes part in a search without --move if its values change the figures by this much (root mean square of
 # the logarithms), and if it is among the _MOST_MOVED with the largest effect
-_LEAST_EFFECT, _MOST_MOVED = 0.03, 10
+_LEAST_EFFECT, _MOST_MOVED = 0.03, 12
 _SCREENED = (0.15, 0.85)  # positions in the range at which the effect of a parameter is measured
 # A direction of the fitted parameters is flat if a change by half, or to twice the value, changes the residuals by less
 _FLAT = 0.01
@@ -70,6 +77,8 @@ class FitResult:
         at_bounds: The fitted parameters that ended at a bound of the search, with the bound in words.
         flat: The fitted parameters that the points do not determine, with the reason in words.
         settings: Values that replaced values of the model during the fit. The fitted model does not contain them.
+        taken: Values of further parameters by ``group.name``. They are those of another shipped model, with which the
+            search began.
     """
 
     model: models.Model
@@ -79,6 +88,7 @@ class FitResult:
     at_bounds: Mapping[str, str] = field(default_factory=dict)
     flat: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    taken: Mapping[str, models.ParameterValue] = field(default_factory=dict)
 
     @property
     def fitted(self) -> pd.Series:
@@ -117,10 +127,10 @@ def fit_model(
 ) -> FitResult:
     """Fit parameters of a model to the points that are not held out.
 
-    The fit searches all of the space by differential evolution from several starts, then near the best model by least
-    squares. The loss is the mean square of the logarithms of simulated divided by measured figures: rate, mean latency,
-    and, with smaller weights, the 50th and 99th percentile. Figures that vary between repeats count less. The same
-    arguments always give the same result.
+    The fit searches all of the space, then near the best model, by least squares from several starts. The loss is the
+    mean square of the logarithms of simulated divided by measured figures: rate, mean latency, and, with smaller
+    weights, the 50th and 99th percentile. Figures that vary between repeats count less. The same arguments always give
+    the same result.
 
     Args:
         model: The model, with the values at which the search begins.
@@ -141,40 +151,63 @@ def fit_model(
     measured = model.with_values(settings or {}, "--set")
     merged, noise = points.merged_repeats(table)
     fitted = merged[merged["part"] == points.FIT_PART]
-    spaces = [_checked_range(measured, name) for name in move]
+    chosen = [_checked_range(measured, name) for name in move]
     if len(fitted) < max(1, len(move)):
         raise TwinError(
             f"{model.name}: {len(fitted)} points are too few to fit {len(move)} parameters. Give more points, or fit"
             " fewer parameters."
         )
-    say(f"Choosing the lengths of the runs of {len(fitted)} points")
-    goals = search.targets(fitted, noise.loc[fitted.index], _lengths(measured, fitted))
-    if not move:
-        spaces = _influential(measured, goals, len(fitted))
-        say(f"Moving {', '.join(each.name for each in spaces)}")
-    whole = search.Search(measured, spaces, goals)
-    evaluations = _evaluations(goals, len(spaces))
-
-    def seen(count: int) -> None:
-        if count % 100 == 0:
-            say(f"Searching: {count} of about {evaluations} models")
-
-    found = whole.search_globally(evaluations, _STARTS, seed, seen)
+    searched = _spread(fitted)
+    first = measured if chosen else _first_model(measured, settings or {}, searched, noise, say)
+    found, spaces = _found_globally(first, searched, noise, chosen, seed=seed, say=say)
     # the best model may need longer runs than the first model
     goals = search.targets(fitted, noise.loc[fitted.index], _lengths(found, fitted))
-    best, jacobian = search.refine(found, spaces, goals)
+    steps = _evaluations(goals, len(spaces)) // (len(spaces) + 1)
+    say(f"Searching near the best model (parameters: {len(spaces)}, points: {len(fitted)})")
+    best, jacobian = search.refine(found, spaces, goals, min(max(steps, 2), search.LOCAL_STEPS))
     say("Simulating all points at length")
-    errors = validation.errors(merged, validation.simulate(best, merged))
+    errors = validation.errors(merged, validation.simulate(best, merged, most_requests=_MOST_CHECKED))
     moved = {each.name: best.values[each.name] for each in spaces}
+    taken = {
+        name: value for name, value in first.values.items() if value != measured.values[name] and name not in moved
+    }
     return FitResult(
-        model.replaced(moved),
+        model.replaced({**moved, **taken}),
         moved,
         merged,
         errors,
         _at_bounds(best, spaces),
         _flat(spaces, jacobian),
         settings or {},
+        taken,
     )
+
+
+def nearest_models(table: pd.DataFrame) -> list[tuple[models.Model, float]]:
+    """Return the shipped models and their errors at points, in ascending order of the error.
+
+    The error is the mean of the absolute logarithms of simulated divided by measured rate and mean latency, as a share:
+    0.1 is a factor of 1.1. Models that are too small for a point are left out.
+
+    Args:
+        table: The points with the columns `points.COLUMNS`. At most `_SEARCHED_POINTS` of them are simulated.
+
+    Raises:
+        TwinError: All models are too small.
+    """
+    merged, noise = points.merged_repeats(table)
+    chosen = _spread(merged)
+    goals = search.targets(chosen, noise.loc[chosen.index], [(_COMPARED, _COMPARED // 2)] * len(chosen))
+    found = []
+    for name in models.list_models():
+        model = models.load_model(name)
+        try:
+            found.append((model, math.expm1(search.mean_distance(model, goals, _LIMITED))))
+        except TwinError:
+            continue
+    if not found:
+        raise TwinError("no shipped model is large enough for the points")
+    return sorted(found, key=lambda each: each[1])
 
 
 def repeat_fit(model: models.Model, root: Path) -> FitResult:
@@ -232,6 +265,120 @@ def _complete(table: pd.DataFrame) -> list[tuple[int, int]] | None:
     return [(each.requests, each.ramp) for each in times]
 
 
+def _found_globally(
+    model: models.Model,
+    table: pd.DataFrame,
+    noise: pd.DataFrame,
+    chosen: Sequence[ranges.PlausibleRange],
+    *,
+    seed: int,
+    say: Callable[[str], None],
+) -> tuple[models.Model, list[ranges.PlausibleRange]]:
+    """Return the best model of a search of all of the space, and the ranges of its moved parameters.
+
+    Args:
+        model: The model with the initial values.
+        table: The points.
+        noise: The noise of the points, see `points.merged_repeats`.
+        chosen: The ranges of the parameters to move. Empty: those with the largest effect on the points, in each round.
+        seed: Seed of the search.
+        say: Function for messages on the progress.
+    """
+    found, moved = model, list(chosen)
+    for number, share in enumerate(_ROUNDS):
+        say(f"Search {number + 1} of {len(_ROUNDS)}: choosing the lengths of the runs (points: {len(table)})")
+        goals = search.targets(table, noise.loc[table.index], _lengths(found, table))
+        spaces = list(chosen) or _influential(model, found, goals, len(table))
+        evaluations = round(share * _evaluations(goals, len(spaces)))
+        say(f"About {evaluations} models, moving {', '.join(each.name for each in spaces)}")
+
+        def seen(count: int) -> None:
+            if count % 100 == 0:
+                say(f"{count} models")
+
+        found = search.Search(found, spaces, goals).search_globally(evaluations, seed + number, seen)
+        moved += [each for each in spaces if each not in moved]
+    return found, [each for each in moved if chosen or found.values[each.name] != model.values[each.name]] or moved
+
+
+def _first_model(
+    model: models.Model,
+    fixed: Collection[str],
+    table: pd.DataFrame,
+    noise: pd.DataFrame,
+    say: Callable[[str], None],
+) -> models.Model:
+    """Return the model with the free values of that shipped model with which it is nearest to the points.
+
+    Several mechanisms have an effect only together, so that a search that begins without them would rarely find them.
+    Switches and values from a data sheet remain.
+
+    Args:
+        model: The model.
+        fixed: Names of parameters that keep their values.
+        table: The points.
+        noise: The noise of the points, see `points.merged_repeats`.
+        say: Function for a message.
+    """
+    goals = search.targets(table, noise.loc[table.index], [(_COMPARED, _COMPARED // 2)] * len(table))
+    best, least, name_of_best = model, _MUCH_NEARER * search.loss(model, goals), ""
+    for other in map(models.load_model, models.list_models()):
+        names = [name for name in _free_names(model) if name in other.values and name not in fixed]
+        values = {name: other.values[name] for name in names}
+        candidate = model.replaced(values)
+        if other.kind != model.kind or values == {name: model.values[name] for name in values}:
+            continue
+        try:
+            loss = search.loss(candidate, goals)
+        except TwinError:  # the values contradict others of the model
+            continue
+        if loss < least:
+            best, least, name_of_best = candidate, loss, other.path.stem
+    if name_of_best:
+        say(f"Beginning with values of {name_of_best}, with which {model.path.stem} is nearer to the points")
+    return best
+
+
+def _free_names(model: models.Model) -> list[str]:
+    """Return the names of the parameters that a fit may move without being asked to.
+
+    Parameters with a value from a data sheet, switches and choices are left out, unless the table of ranges has values
+    for a search.
+    """
+    return [
+        name
+        for name, value in model.values.items()
+        if ranges.has_search_range(name)
+        or (not isinstance(value, (bool, str)) and model.sources[name][0] != "datasheet")
+    ]
+
+
+def _spread(table: pd.DataFrame) -> pd.DataFrame:
+    """Return at most `_SEARCHED_POINTS` points, each of which differs most from those chosen before it.
+
+    The distance of two points counts doublings of depth, jobs and block size, and twice as much for another workload.
+
+    Args:
+        table: The points.
+    """
+    shares = [
+        points.read_write_shares(rw, mix)["read"] for rw, mix in zip(table["rw"], table["rwmixread"], strict=True)
+    ]
+    places = np.column_stack(
+        [
+            np.log2(table[["iodepth", "numjobs", "bs_bytes"]].to_numpy(dtype=float)),
+            4 * np.array(shares),
+            4 * table["rw"].str.startswith("rand").to_numpy(dtype=float),
+        ]
+    )
+    chosen = [int(np.argmin(places[:, 0] + places[:, 1]))]
+    nearest = np.full(len(table), np.inf)
+    while len(chosen) < min(_SEARCHED_POINTS, len(table)):
+        nearest = np.minimum(nearest, np.linalg.norm(places - places[chosen[-1]], axis=1))
+        chosen.append(int(np.argmax(np.where(np.isin(np.arange(len(table)), chosen), -1, nearest))))
+    return table.iloc[sorted(chosen)]
+
+
 def _checked_range(model: models.Model, name: str) -> ranges.PlausibleRange:
     """Return the range of a parameter that the user chose.
 
@@ -241,9 +388,9 @@ def _checked_range(model: models.Model, name: str) -> ranges.PlausibleRange:
     if name not in model.values:
         raise TwinError(f"{model.name}: no parameter '{name}' to fit.{did_you_mean(name, model.values)}")
     value = model.values[name]
-    if isinstance(value, (bool, str)):
-        raise TwinError(f"{model.name}: cannot fit '{name}': it is not a number")
     found = ranges.search_range(model, name, chosen=True)
+    if found.is_fixed and isinstance(value, (bool, str)):
+        raise TwinError(f"{model.name}: cannot fit '{name}': it is not a number")
     if found.is_fixed:
         raise TwinError(
             f"{model.name}: cannot fit '{name}': its value {models.format_value(name, value)} has no range. Give it a"
@@ -279,19 +426,21 @@ def _evaluations(goals: Sequence[search.Target], parameters: int) -> int:
     return min(_SEARCHED_REQUESTS // cost, _EVALUATIONS * parameters)
 
 
-def _influential(model: models.Model, goals: Sequence[search.Target], most: int) -> list[ranges.PlausibleRange]:
-    """Return the ranges of the parameters whose values change the figures most.
+def _influential(
+    model: models.Model, found: models.Model, goals: Sequence[search.Target], most: int
+) -> list[ranges.PlausibleRange]:
+    """Return the ranges of the free parameters whose values change the figures most.
 
-    Parameters with a value from a data sheet, switches and choices are left out.
+    Args:
+        model: The model with the initial values, which determine the ranges.
+        found: The model at which the effects are measured.
+        goals: The points.
+        most: Largest number of parameters.
     """
-    free = [
-        ranges.search_range(model, name)
-        for name, value in model.values.items()
-        if not isinstance(value, (bool, str)) and model.sources[name][0] != "datasheet"
-    ]
+    free = [ranges.search_range(model, name) for name in _free_names(model)]
     free = [each for each in free if not each.is_fixed]
-    whole = search.Search(model, free, goals)
-    usual = whole.residuals(model)
+    whole = search.Search(found, free, goals)
+    usual = whole.residuals(found)
     effects: dict[str, float] = {}
     for number, each in enumerate(free):
         for share in _SCREENED:
@@ -412,6 +561,8 @@ def fit_report(fitted: FitResult) -> str:
             lines.append(f"    At a bound: {fitted.at_bounds[name]}. The best value may be beyond it.")
         if name in fitted.flat:
             lines.append(f"    Not determined by the points: {fitted.flat[name]}.")
+    if fitted.taken:
+        lines.append(f"Also taken from the shipped model with which the search began: {', '.join(fitted.taken)}")
     shown = fitted.errors.assign(id=points.point_texts(fitted.table))
     lines += ["", validation.error_table(shown), "", validation.summary_table(validation.summary(fitted.errors))]
     for held_out, title in ((False, "fitted points"), (True, "held-out points")):
@@ -547,8 +698,28 @@ def advice(fitted: FitResult) -> str:
     return " ".join(texts)
 
 
+def _nearest(table: pd.DataFrame, say: Callable[[str], None]) -> models.Model:
+    """Return the shipped model that is nearest to the points; report its error and that of the next one."""
+    first, *others = nearest_models(table)
+    text = f"Beginning at {first[0].path.stem}, whose rates and latencies differ from the points by {first[1]:.0%}"
+    say(text + (f"; next: {others[0][0].path.stem}, by {others[0][1]:.0%}" if others else ""))
+    return first[0]
+
+
+def _propose_nearer(model: models.Model, table: pd.DataFrame, say: Callable[[str], None]) -> None:
+    """Report the shipped model that is nearest to the points if it is much nearer than the user's model."""
+    found = nearest_models(table)
+    nearest, error = found[0]
+    own = next((distance for each, distance in found if each.path == model.path), None)
+    if own is not None and error < _MUCH_NEARER * own:
+        say(
+            f"{nearest.path.stem} begins nearer: its rates and latencies differ from the points by {error:.0%}, those"
+            f" of {model.path.stem} by {own:.0%}. `twin fit {nearest.path.stem}` or `twin fit {NEAREST}` begins there."
+        )
+
+
 def fit_from_files(
-    model: models.Model,
+    model: models.Model | None,
     paths: Sequence[str | Path],
     move: Sequence[str],
     output: OutputFile | None,
@@ -565,7 +736,8 @@ def fit_from_files(
     """Fit a model to points in files, as `twin fit` does; return the report.
 
     Args:
-        model: The model of the drive.
+        model: The model with the values at which the search begins. None: the shipped model whose figures are nearest
+            to the points, see `nearest_models`.
         paths: Files, folders and globs with points, see `points.read_points`. Empty: the fit that the model file
             records is repeated.
         move: Names of the parameters to fit, see `fit_model`.
@@ -589,7 +761,12 @@ def fit_from_files(
     stated = {name: value for name, value in (conditions or {}).items() if value is not None}
     recorded: dict[str, Any] = {}
     if paths:
-        read = points.possible_points(points.read_points(paths), model)
+        read = points.read_points(paths)
+        if model is None:
+            model = _nearest(with_conditions(read.table, **stated), say)
+        else:
+            _propose_nearer(model, with_conditions(points.of_drive(read.table, model.name), **stated), say)
+        read = points.possible_points(read, model)
         for line in [*read.refused, *read.notes]:
             say(line)
         table = with_conditions(points.with_parts(read.table, seed, held_out), **stated)
@@ -597,6 +774,8 @@ def fit_from_files(
         source = ", ".join(map(str, paths))
         keys = {"ramp_s": "ramp_time_s", "runtime_s": "runtime_s", "size_bytes": "region_bytes"}
         recorded = {keys[name]: value for name, value in stated.items()}
+    elif model is None:
+        raise TwinError(f"'{NEAREST}' chooses the model that is nearest to measured points. Give the points.")
     elif move or settings or stated:
         raise TwinError(f"{model.name}: to repeat the recorded fit, give only the model. To fit anew, give the points.")
     else:
@@ -609,5 +788,6 @@ def fit_from_files(
     if output is not None:
         with output as temporary:
             record = fit_record(found, source, recorded)
-            models.write_fitted_model(model, temporary, found.moved, f"twin fit to {source}", record)
+            values = {**found.moved, **found.taken}
+            models.write_fitted_model(model, temporary, values, f"twin fit to {source}", record)
     return fit_report(found)

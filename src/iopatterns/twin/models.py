@@ -719,22 +719,31 @@ def _replace_line(lines: list[str], model: Model, name: str, value: str, source:
         value: The new value as text.
         source: The source of the value.
 
+    A parameter without an entry, whose value is the default, gets a line at the beginning of its group.
+
     Raises:
-        TwinError: The parameter is not on a line of its own.
+        TwinError: The entry of the parameter is not on a line of its own.
     """
     # not by ruamel.yaml, whose rules for text and numbers differ from the rules of the reader
     group, short = name.split(".")
-    inside = False
+    text = yaml.safe_dump(source, width=10_000, default_style='"').strip()
+    # a fitted value still serves the statements for which the parameter was chosen
+    chosen = f", chosen_for: [{', '.join(model.chosen_for[name])}]" if name in model.chosen_for else ""
+    kept = dict(model.ranges.get(name, {}))
+    kept_text = yaml.safe_dump(kept, default_flow_style=True, width=10_000, allow_unicode=True).strip()
+    chosen += f", range: {kept_text}" if kept else ""
+    entry = f"    {short}: {{value: {value}, provenance: fitted, source: {text}{chosen}}}"
+    inside, begin = False, 0
     for number, line in enumerate(lines):
         if re.match(r"  [a-z_]+:", line):
             inside = line.startswith(f"  {group}:")
-        if inside and line.startswith(f"    {short}: {{"):
-            text = yaml.safe_dump(source, width=10_000, default_style='"').strip()
-            # a fitted value still serves the statements for which the parameter was chosen
-            chosen = f", chosen_for: [{', '.join(model.chosen_for[name])}]" if name in model.chosen_for else ""
-            kept = dict(model.ranges.get(name, {}))
-            kept_text = yaml.safe_dump(kept, default_flow_style=True, width=10_000, allow_unicode=True).strip()
-            chosen += f", range: {kept_text}" if kept else ""
-            lines[number] = f"    {short}: {{value: {value}, provenance: fitted, source: {text}{chosen}}}"
+            begin = number + 1 if line.rstrip() == f"  {group}:" else begin
+        if inside and line.startswith(f"    {short}:"):
+            if not line.startswith(f"    {short}: {{"):
+                begin = 0
+                break
+            lines[number] = entry
             return
-    raise TwinError(f"{model.path}: cannot replace '{name}': put it on one line, as {short}: {{value: …}}")
+    if not begin:
+        raise TwinError(f"{model.path}: cannot replace '{name}': put it on one line, as {short}: {{value: …}}")
+    lines.insert(begin, entry)

@@ -59,7 +59,7 @@ _NOT_SIMULATED: Mapping[str, tuple[str, ...]] = {
         ],
         ("0", "none", "random"),
     ),
-    "iodepth_batch": ("1",),
+    **dict.fromkeys(("iodepth_batch", "iodepth_batch_submit", "iodepth_batch_complete_min"), ("1",)),
 }
 _RATE_LIMITS = ("rate", "rate_iops", "rate_process", "thinktime", "flow")
 # Rate times latency (Little's law) is the number of outstanding requests. It may exceed the number that the options
@@ -391,7 +391,10 @@ def _check_figures(found: dict[str, Any], where: str) -> None:
 
 # --- output of fio --------------------------------------------------------------------------------------------------
 
-_BUFFERED = "it was measured through the page cache of the operating system. Measure with direct=1."
+_BUFFERED = (
+    "direct=1 is not among its options: it was measured through the page cache of the operating system. Measure with"
+    " direct=1."
+)
 
 
 def _read_fio(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
@@ -471,7 +474,10 @@ def _fio_row(document: Document, jobs: Sequence[Mapping[str, Any]]) -> dict[str,
     """
     # the parser resolves the units of all versions of fio, and the options of the command line and of the job
     content: dict[str, Any] = {**document.data, _jobs_key(document): list(jobs)}
-    table = fio_parser_json.jobs(content)
+    try:
+        table = fio_parser_json.jobs(content)
+    except fio_parser_json.FioParseError as error:
+        raise _RefusalError(f"{str(error).removeprefix('<decoded 0>: ')}. Repeat the measurement.") from None
     if errors := sorted(set(table["error"].dropna()) - {0}):
         raise _RefusalError(f"fio reports error {errors[0]}. Repeat the measurement.")
     if table.empty:
@@ -498,8 +504,11 @@ def _fio_row(document: Document, jobs: Sequence[Mapping[str, Any]]) -> dict[str,
             )
         requests = float(part["total_ios"].sum())
         iops = float(part["iops"].sum())
+        if not iops > 0:
+            raise _RefusalError("it states no rate of its requests. Repeat the measurement.")
         weights = part["iops"].to_numpy(dtype=float)
         means = part["lat_mean_ns"].to_numpy(dtype=float, na_value=np.nan) / 1e3
+        means[means == 0] = np.nan  # disable_lat=1
         row[f"{direction}_iops"] = iops
         row[f"{direction}_lat_mean_us"] = float(np.average(means, weights=weights))
         outstanding += iops * row[f"{direction}_lat_mean_us"] / 1e6
@@ -552,7 +561,7 @@ def _workload(options: Mapping[str, str], first: pd.Series) -> dict[str, Any]:
     block = options.get("bs") or options.get("blocksize") or "4k"
     bs_bytes = number("bs_bytes", math.nan if "bs" in options else 4096)
     if "blocksize" in options:
-        bs_bytes = units.parse_size(options["blocksize"]) if "," not in block else math.nan
+        bs_bytes = math.nan if "," in block else _option_size(options, "blocksize")
     if not bs_bytes >= 512 or bs_bytes % 512 or "," in block:
         raise _RefusalError(f"bs={block} is not simulated. Measure one size, a multiple of 512 bytes.")
     size = options.get("size", "")
@@ -569,7 +578,7 @@ def _workload(options: Mapping[str, str], first: pd.Series) -> dict[str, Any]:
     if not names:  # each job has a file of its own
         size_bytes *= numjobs
     elif "offset_increment" in options:
-        size_bytes += (numjobs - 1) * units.parse_size(options["offset_increment"])
+        size_bytes += (numjobs - 1) * _option_size(options, "offset_increment")
     elif numjobs > 1 and not rw.startswith("rand"):
         raise _RefusalError(
             f"its {numjobs} jobs read or write the same blocks in sequence, which caches answer. Measure with"
@@ -600,9 +609,21 @@ def _check_options(options: Mapping[str, str], row: dict[str, Any]) -> None:
     for option, neutral in _NOT_SIMULATED.items():
         if option in options and options[option] not in neutral:
             raise _RefusalError(f"its option {option}={options[option]} cannot be simulated. Measure without {option}.")
-    aligned = options.get("blockalign") or options.get("ba")
-    if aligned and units.parse_size(aligned) < row["bs_bytes"]:
-        raise _RefusalError(f"blockalign={aligned} misaligns its requests. Measure without blockalign.")
+    for option in ("blockalign", "ba"):
+        if option in options and _option_size(options, option) < row["bs_bytes"]:
+            raise _RefusalError(f"{option}={options[option]} misaligns its requests. Measure without {option}.")
+
+
+def _option_size(options: Mapping[str, str], name: str) -> int:
+    """Return the value of an option in bytes.
+
+    Raises:
+        _RefusalError: The value is not a size, such as ``10%``.
+    """
+    try:
+        return units.parse_size(options[name])
+    except ValueError:
+        raise _RefusalError(f"{name}={options[name]} is not a size in bytes. Measure with one, such as 4k.") from None
 
 
 # --- checks against a model -----------------------------------------------------------------------------------------

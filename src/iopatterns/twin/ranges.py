@@ -132,8 +132,9 @@ def search_range(model: models.Model, name: str, *, chosen: bool = False) -> Pla
     """Return the values of a parameter among which a fit searches.
 
     A fit begins at the model of another drive, so its range is wider than the plausible values of a model that is known
-    to be near: a tenth to ten times the value instead of a factor, and a quarter to four times instead of doublings.
-    Values, bounds and choices that the table or the model file states are used as they are.
+    to be near. The section ``searched`` of the table has such ranges, also for mechanisms that are switched off. Of
+    other parameters, the range is a tenth to ten times the value instead of a factor, and a quarter to four times
+    instead of doublings. Ranges of the model file are used as they are.
 
     Args:
         model: The model with the initial values.
@@ -146,21 +147,34 @@ def search_range(model: models.Model, name: str, *, chosen: bool = False) -> Pla
     """
     value, parameter, table = model.values[name], models.declared_parameters()[name], _table()
     kind = parameter["unit"] if parameter["kind"] == "number" else parameter["kind"]
-    found = model.ranges.get(name, table["parameters"].get(name, table["kinds"][kind]))
-    stated = name in model.ranges
-    if "factor" in found and not stated:
+    usual = table["parameters"].get(name, table["kinds"][kind])
+    found = model.ranges.get(name, table["searched"].get(name, usual))
+    if found is usual and "factor" in found:
         found = {**found, "factor": _SEARCH_FACTOR}
-    elif "doublings" in found and not stated:
+    elif found is usual and "doublings" in found:
         found = {**found, "doublings": _SEARCH_DOUBLINGS}
-    elif "fixed" in found and chosen:
+    elif "fixed" in found and chosen and not isinstance(value, (bool, str)):
         found = {"factor": _SEARCH_FACTOR, "because": "the user chose the parameter"}
     try:
         if "between" in found and not isinstance(value, (bool, str)):  # a fit may begin outside
             low, high = (float(models.parse_value(parameter, each)) for each in found["between"])
             return PlausibleRange(name, (), min(low, value), max(high, value), str(found["because"]))
+        if "choices" in found:  # a fit may begin at another value
+            values = [value, *(models.parse_value(parameter, each) for each in found["choices"])]
+            ordered = tuple(dict.fromkeys(values if isinstance(value, str) else sorted(values)))
+            return PlausibleRange(name, ordered, 0, 0, str(found["because"]))
         return _parsed(found, name, parameter, value)
     except ValueError as error:
         raise TwinError(f"{model.name}: parameters.{name}.range: {error}") from None
+
+
+def has_search_range(name: str) -> bool:
+    """Return whether the table has a range for the fit of a parameter, whatever the provenance of its value.
+
+    Args:
+        name: The parameter as ``group.name``.
+    """
+    return name in _table()["searched"]
 
 
 def _parsed(found: Mapping[str, Any], name: str, parameter: Any, value: models.ParameterValue) -> PlausibleRange:

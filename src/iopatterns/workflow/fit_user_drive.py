@@ -43,13 +43,7 @@ _OF_CONFIGURATION = ("repetitions", "runtime", "file_size")
 # A point is held out if its positions in the lists above add up to _HELD_OUT modulo _PARTS. This is a third of the
 # points, with some of each pattern, block size and depth.
 _PARTS, _HELD_OUT = 3, 2
-# The models that a fit starts from, for rotational drives (True) and others. The fit with the smallest error on the
-# fitted points is used.
-START_MODELS: Mapping[bool, Sequence[str]] = {
-    False: ("ssdsc2kg480g7", "nvme-generic"),
-    # virtual disks report that they are rotational, whatever the host's disk is
-    True: ("hard-disk", "ssdsc2kg480g7", "nvme-generic"),
-}
+_STARTS = 2  # number of models that a fit starts from: those whose figures are nearest to the measured points
 
 
 class DriveFitError(IoPatternsError):
@@ -150,7 +144,7 @@ def fit_drive(root: Path, drive: str, overrides: Mapping[str, Any]) -> str:
     bench.measure()
     folder = root / fit_folder(drive)
     measured = _measured(bench)
-    fits = _fits(_points(bench), START_MODELS[_is_rotational(bench)])
+    fits = _fits(_points(bench))
     _write(folder, drive, fits, measured)
     here = fit_folder(drive)
     parameters = {"found": str(here / FINDINGS_FILE), "tables": str(here / "tables"), "figures": str(here / "figures")}
@@ -203,22 +197,16 @@ def _measured(bench: Bench) -> "pd.DataFrame":
     )
 
 
-def _is_rotational(bench: Bench) -> bool:
-    """Return whether a drive reports that it is rotational, such as a hard disk.
+def _points(bench: Bench) -> "pd.DataFrame":
+    """Return the measured points as `points.read_points` returns them, repetitions included, with their parts.
 
     Raises:
         DriveFitError: Nothing was measured.
     """
-    metadata = read_metadata(bench.root / bench.raw_files()[0])
-    if not is_measured(metadata):
-        raise DriveFitError(f"{bench.request.drive}: nothing was measured")
-    return bool(metadata["drive"]["rotational"])
-
-
-def _points(bench: Bench) -> "pd.DataFrame":
-    """Return the measured points as `points.read_points` returns them, repetitions included, with their parts."""
     from iopatterns.twin import points
 
+    if not is_measured(read_metadata(bench.root / bench.raw_files()[0])):
+        raise DriveFitError(f"{bench.request.drive}: nothing was measured")
     found = points.read_points([bench.root / path for path in bench.raw_files()])
     for line in [*found.refused, *found.notes]:
         messages.say(line)
@@ -232,14 +220,13 @@ def _points(bench: Bench) -> "pd.DataFrame":
     return found.table.assign(part=parts)
 
 
-def _fits(table: "pd.DataFrame", starts: Sequence[str]) -> "dict[str, FitResult]":
-    """Fit several models to the measured points.
+def _fits(table: "pd.DataFrame") -> "dict[str, FitResult]":
+    """Fit the shipped models whose figures are nearest to the measured points.
 
     A model whose fit fails is skipped with a message.
 
     Args:
         table: The points, as `_points` returns them.
-        starts: The names of the models to start from.
 
     Returns:
         The fits by the name of the model they start from, in ascending order of the error on the fitted points.
@@ -247,14 +234,15 @@ def _fits(table: "pd.DataFrame", starts: Sequence[str]) -> "dict[str, FitResult]
     Raises:
         DriveFitError: No model could be fitted.
     """
-    from iopatterns.twin import fitting, models
+    from iopatterns.twin import fitting, points
     from iopatterns.twin.error import TwinError
 
     fits = {}
-    for name in starts:
+    for model, _ in fitting.nearest_models(table[table["part"] == points.FIT_PART])[:_STARTS]:
+        name = model.path.stem
         messages.say(f"Fitting {name}")
         try:
-            fits[name] = fitting.fit_model(models.load_model(name), table, say=messages.say)
+            fits[name] = fitting.fit_model(model, table, say=messages.say)
         except TwinError as error:  # for example, the drive is too small
             messages.say(f"{name} is skipped: {error}")
     if not fits:
@@ -291,7 +279,11 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: 
     if not problem:
         source = f"{fit_folder(drive)}/points.csv"
         models.write_fitted_model(
-            fitted.model, folder / MODEL_FILE, fitted.moved, f"twin fit to {source}", fitting.fit_record(fitted, source)
+            fitted.model,
+            folder / MODEL_FILE,
+            {**fitted.moved, **fitted.taken},
+            f"twin fit to {source}",
+            fitting.fit_record(fitted, source),
         )
         _rename(folder / MODEL_FILE, drive, start)
     starting = models.load_model(start)

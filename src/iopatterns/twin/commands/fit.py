@@ -73,6 +73,9 @@ def command(  # noqa: PLR0917 - click passes arguments by name
     CSV table. Each section of fio's job file is a point. Without a PATH, the command repeats the fit that the model
     file records.
 
+    The fit begins at the values of MODEL. With `auto` as MODEL, it begins at the shipped model that is nearest to the
+    points.
+
     Region, runtime, ramp time and engine of a point are taken from fio's options. --region, --runtime and --ramp-time
     are for points that do not state them; by default such points access all of the drive for 60 s without a ramp. A
     point that cannot represent the drive is refused, with the reason and what to measure instead.
@@ -86,14 +89,12 @@ def command(  # noqa: PLR0917 - click passes arguments by name
     from iopatterns.base import messages
     from iopatterns.base.ownership import OutputFile
     from iopatterns.twin import models, points
-    from iopatterns.twin.fitting import NoFitError, fit_from_files
+    from iopatterns.twin.fitting import NEAREST, NoFitError, fit_from_files
 
-    loaded = models.load_model(model)
-    file = (
-        None
-        if output is None
-        else OutputFile(output, inputs=[loaded.path, *points.input_files(paths)], overwrite=overwrite)
-    )
+    loaded = None if model == NEAREST else models.load_model(model)
+    begins = [models.load_model(name) for name in models.list_models()] if loaded is None else [loaded]
+    inputs = [*(each.path for each in begins), *points.input_files(paths)]
+    file = None if output is None else OutputFile(output, inputs=inputs, overwrite=overwrite)
     try:
         report = fit_from_files(
             loaded,
