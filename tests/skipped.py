@@ -27,6 +27,17 @@ PACKAGES = {
     "linux.uml": "user-mode-linux",
     "clang": "clang",
     "libclang_rt": "libclang-rt-dev",
+    "initdb": "postgresql",
+    "pg_ctl": "postgresql",
+    "pgbench": "postgresql",
+    "sqlite3": "sqlite3",
+    "db_bench": "rocksdb-tools",
+    "mdb_load": "lmdb-utils",
+    "mdb_stat": "lmdb-utils",
+    "mariadbd": "mariadb-server-core",
+    "mariadb": "mariadb-client-core",
+    "rsync": "rsync",
+    "sysbench": "sysbench",
 }
 
 

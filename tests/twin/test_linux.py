@@ -69,7 +69,7 @@ def test_the_command_runs_as_an_ordinary_user_on_the_drives_file_system() -> Non
 
 def _needs_mkfs(file_system: str) -> None:
     program = twin_linux.MKFS_PROGRAMS[file_system][0][0]
-    if shutil.which(program, path=twin_linux._PATH) is None:
+    if shutil.which(program, path=twin_linux.GUEST_PATH) is None:
         pytest.skip(f"{program} is not installed")
 
 
@@ -90,7 +90,7 @@ def test_the_kept_image_contains_the_written_data(tmp_path: Path) -> None:
     image = tmp_path / "image"
     shell("echo kept > a", "--keep", str(image))
     found = subprocess.run(["debugfs", "-R", "cat a", image], capture_output=True, text=True, check=True,
-                           env={**os.environ, "PATH": twin_linux._PATH})  # fmt: skip
+                           env={**os.environ, "PATH": twin_linux.GUEST_PATH})  # fmt: skip
     assert found.stdout == "kept\n"
     checked = subprocess.run(["/sbin/e2fsck", "-fn", image], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout

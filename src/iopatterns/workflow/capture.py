@@ -274,7 +274,7 @@ def record_trace(root: Path, study: str, name: str, output: Path) -> None:
             date=_DATE,
         )
         done = linux.run_in_linux(
-            entry["model"], ["sh", "-c", recording.script()], options, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            entry["model"], ["/bin/sh", "-c", recording.script()], options, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         if done.returncode:
             said = (folder / "said").read_text(errors="replace") if (folder / "said").exists() else ""
@@ -357,7 +357,7 @@ def _programs(recordings: Iterable[TraceRecording]) -> dict[str, str]:
 
 
 def _version(program: str, option: str) -> str:
-    path = shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
+    path = shutil.which(program, path=linux.GUEST_PATH)
     if path is None:
         return "not installed"
     done = subprocess.run(
