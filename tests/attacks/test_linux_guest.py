@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from linux_kernel import let_others_in, linux, needs_kernel
+from linux_kernel import let_others_in, linux, needs_kernel, needs_other_users
 
 pytestmark = needs_kernel
 
@@ -78,7 +78,7 @@ STARTED_BY = [
     pytest.param(
         ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
         id="nobody",
-        marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user"),
+        marks=needs_other_users,
     ),
 ]
 

@@ -8,7 +8,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from linux_kernel import (
     linux,
     needs_debian_kernel,
     needs_kernel,
+    needs_other_users,
     rows,
     shell,
 )
@@ -39,8 +39,6 @@ from iopatterns.twin import models
 from iopatterns.twin.trace_replay import replay_trace
 from iopatterns.twin.traces import parquet
 
-# whether other users may run this Python, which may be in the home of a user
-FOR_ALL = all(folder.stat().st_mode & 0o001 for folder in Path(sys.executable).resolve().parents)
 pytestmark = [pytest.mark.slow, needs_kernel]
 WRITES = "dd if=/dev/zero of=a bs=4k count=300 conv=fsync status=none; sync; rm a"
 
@@ -184,8 +182,7 @@ def test_a_busy_machine_in_another_zone_gives_the_same_trace(reference: tuple[st
     assert found == reference
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-@pytest.mark.skipif(not FOR_ALL, reason="another user may not run this Python")
+@needs_other_users
 def test_another_user_gets_the_same_trace(reference: tuple[str, bytes], tmp_path: Path) -> None:
     import tempfile
 
@@ -317,6 +314,19 @@ def test_a_crash_of_the_kernel_is_one_message(number: signal.Signals) -> None:
     assert message.startswith("twin: error: the guest has crashed before the command ended")
     assert message.count("twin:") == 1
     assert ("panic" in message.lower()) == (number == signal.SIGSEGV)
+    patience.wait_for(lambda: not [pid for pid in (machine, *others) if alive(pid)], 10)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("whom", ["keeper", "helper of the kernel"])
+def test_a_run_without_keeper_or_helper_leaves_nothing_behind(whom: str) -> None:
+    with endless() as (process, machine, others):
+        folder = folder_of(others)
+        kernel = next(pid for pid, command in others.items() if "mem=" in command)
+        keeper = next(pid for pid, command in others.items() if "mem=" not in command)
+        os.kill(keeper if whom == "keeper" else children_of(kernel)[0], signal.SIGKILL)
+        process.terminate()
+    assert process.returncode == 128 + signal.SIGTERM
     patience.wait_for(lambda: not [pid for pid in (machine, *others) if alive(pid)], 10)
     assert not folder.exists()
 

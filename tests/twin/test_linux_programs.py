@@ -264,6 +264,17 @@ def test_the_time_stamp_counter_has_the_virtual_time(tmp_path: Path) -> None:
     assert int(first.split()[1]) == pytest.approx(1e9, rel=0.001)
 
 
+def test_random_numbers_of_the_cpp_library_are_repeatable(tmp_path: Path) -> None:
+    source, program = tmp_path / "random.cc", tmp_path / "random"
+    source.write_text(
+        '#include <cstdio>\n#include <random>\nint main() { std::printf("%x\\n", std::random_device()()); }\n'
+    )
+    subprocess.run(["g++", "-o", program, source], check=True)
+    let_others_in(tmp_path)
+    numbers = [linux("--fs", "none", "--seed", seed, "--", str(program)).stdout for seed in ("1", "1", "2")]
+    assert numbers[0] == numbers[1] != numbers[2]
+
+
 def test_python3_of_an_activated_environment_runs(tmp_path: Path) -> None:
     folder = tmp_path / "env"
     subprocess.run(["python3", "-m", "venv", "--without-pip", folder], check=True)

@@ -258,6 +258,7 @@ def _plan(drive: models.Model, command: Sequence[str], options: LinuxOptions) ->
         "real_time": int(options.real_time),
         "init": state.installed_file("twin_linux_init"),
         "library": state.installed_file("libtwin_linux_kernel.so"),
+        "program_library": state.installed_file("libtwin_linux_program.so"),
         "model": drive.without_block_layer().text,  # the guest has its own
         "settings": folder.absolute(),
         "folder": options.folder.resolve() if options.folder else "",

@@ -273,9 +273,8 @@ def record_trace(root: Path, study: str, name: str, output: Path) -> None:
             fault_ns=0,
             date=_DATE,
         )
-        done = linux.run_in_linux(
-            entry["model"], ["/bin/sh", "-c", recording.script()], options, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        command = ["/bin/sh", "-c", recording.script()]  # not a `sh` of the user's PATH
+        done = linux.run_in_linux(entry["model"], command, options, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if done.returncode:
             said = (folder / "said").read_text(errors="replace") if (folder / "said").exists() else ""
             texts = "\n".join(filter(None, (said.strip(), done.stderr.decode(errors="replace").strip())))
