@@ -4,6 +4,7 @@ import csv
 import io
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,11 @@ KERNEL = ROOT / ".linux/linux"
 needs_kernel = pytest.mark.skipif(not KERNEL.exists(), reason="no kernel for `twin linux`: ./reproduce.sh linux")
 needs_debian_kernel = pytest.mark.skipif(
     not Path("/usr/bin/linux.uml").exists(), reason="linux.uml is not installed (apt-get install user-mode-linux)"
+)
+# whether other users may run this Python, which may be in the home of a user
+_FOR_ALL = all(folder.stat().st_mode & 0o001 for folder in Path(sys.executable).resolve().parents)
+needs_other_users = pytest.mark.skipif(
+    os.geteuid() != 0 or not _FOR_ALL, reason="only root can be another user, who must be able to run this Python"
 )
 # a small drive, on which creating a file system is fast
 SMALL = ("--set", "capacity.size=4GiB")

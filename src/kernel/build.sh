@@ -25,7 +25,8 @@ kept=$cache/$name-$key
 export LC_ALL=C
 mkdir -p "$cache" "$(dirname "$target")"
 
-# The lock is held until the last process of the build has ended, so what lies in $cache/work is of a killed build.
+# The lock is held until the last process of the build has ended, so what lies in $cache/work is of a build that was cut
+# off with the machine.
 exec 9>"$cache/lock"
 flock --nonblock 9 || {
     say "Another build of a kernel is running; waiting for it"
@@ -37,6 +38,8 @@ if [ ! -e "$kept/linux" ]; then
     say "Building $name $version as User-mode Linux (more than seven minutes of processor time, and 0.9 GB, which are freed again)"
     work=$cache/work
     trap 'rm -rf "$work"' EXIT
+    # kill -9 runs no trap. This process waits until all processes of the build have ended, and keeps the lock till then.
+    exec 8> >(exec setsid sh -c 'cat; rm -rf "$1"' sh "$work" >/dev/null 2>&1)
     mkdir -p "$work/source" "$work/build" "$work/result"
     # what no setting of ours builds is half of the source
     tar --extract --xz --file="$source" --directory="$work/source" --strip-components=1 \

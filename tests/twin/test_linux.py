@@ -8,7 +8,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from linux_kernel import (
     linux,
     needs_debian_kernel,
     needs_kernel,
+    needs_other_users,
     rows,
     shell,
 )
@@ -39,8 +39,6 @@ from iopatterns.twin import models
 from iopatterns.twin.trace_replay import replay_trace
 from iopatterns.twin.traces import parquet
 
-# whether other users may run this Python, which may be in the home of a user
-FOR_ALL = all(folder.stat().st_mode & 0o001 for folder in Path(sys.executable).resolve().parents)
 pytestmark = [pytest.mark.slow, needs_kernel]
 WRITES = "dd if=/dev/zero of=a bs=4k count=300 conv=fsync status=none; sync; rm a"
 
@@ -69,7 +67,7 @@ def test_the_command_runs_as_an_ordinary_user_on_the_drives_file_system() -> Non
 
 def _needs_mkfs(file_system: str) -> None:
     program = twin_linux.MKFS_PROGRAMS[file_system][0][0]
-    if shutil.which(program, path=twin_linux._PATH) is None:
+    if shutil.which(program, path=twin_linux.GUEST_PATH) is None:
         pytest.skip(f"{program} is not installed")
 
 
@@ -90,7 +88,7 @@ def test_the_kept_image_contains_the_written_data(tmp_path: Path) -> None:
     image = tmp_path / "image"
     shell("echo kept > a", "--keep", str(image))
     found = subprocess.run(["debugfs", "-R", "cat a", image], capture_output=True, text=True, check=True,
-                           env={**os.environ, "PATH": twin_linux._PATH})  # fmt: skip
+                           env={**os.environ, "PATH": twin_linux.GUEST_PATH})  # fmt: skip
     assert found.stdout == "kept\n"
     checked = subprocess.run(["/sbin/e2fsck", "-fn", image], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout
@@ -156,13 +154,14 @@ def test_counters_of_the_drive_are_written(tmp_path: Path) -> None:
     assert 1 <= series["queue_depth"] <= 32
 
 
-def output_and_trace(folder: Path, **how: object) -> tuple[str, bytes]:
+def output_and_trace(folder: Path, *options: str, **how: object) -> tuple[str, bytes]:
     """Run a workload with threads, fsync and discards; return its output and its trace."""
     folder.mkdir()
     folder.chmod(0o777)  # another user writes to it
     trace = folder / "trace.csv"
     job = ("--ioengine=psync", "--thread=1", "--numjobs=4", "--size=2m", "--rw=randwrite", "--fsync=10", "--unlink=1")
-    done = linux("--mount-options", "discard", "--trace", str(trace), "--state", str(folder), "--", *FIO, *job, **how)  # type: ignore[arg-type]
+    options = ("--mount-options", "discard", "--trace", str(trace), "--state", str(folder), *options)
+    done = linux(*options, "--", *FIO, *job, **how)  # type: ignore[arg-type]
     assert done.returncode == 0, done.stderr
     return done.stdout, trace.read_bytes()
 
@@ -184,8 +183,7 @@ def test_a_busy_machine_in_another_zone_gives_the_same_trace(reference: tuple[st
     assert found == reference
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-@pytest.mark.skipif(not FOR_ALL, reason="another user may not run this Python")
+@needs_other_users
 def test_another_user_gets_the_same_trace(reference: tuple[str, bytes], tmp_path: Path) -> None:
     import tempfile
 
@@ -199,9 +197,11 @@ def test_another_user_gets_the_same_trace(reference: tuple[str, bytes], tmp_path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide a file of the system")
-def test_another_search_order_of_libraries_gives_the_same_trace(reference: tuple[str, bytes], tmp_path: Path) -> None:
+def test_another_search_order_of_libraries_gives_the_same_trace_without_charges(tmp_path: Path) -> None:
     hidden = 'mount --bind /dev/null /etc/ld.so.cache && exec "$@"'
-    assert output_and_trace(tmp_path / "a", within=("unshare", "--mount", "sh", "-c", hidden, "sh")) == reference
+    usual = output_and_trace(tmp_path / "a", *NO_CHARGES)
+    other = output_and_trace(tmp_path / "b", *NO_CHARGES, within=("unshare", "--mount", "sh", "-c", hidden, "sh"))
+    assert other == usual
 
 
 def test_requests_do_not_depend_on_the_content_of_the_guests_memory(tmp_path: Path) -> None:
@@ -211,7 +211,8 @@ def test_requests_do_not_depend_on_the_content_of_the_guests_memory(tmp_path: Pa
     asked = {}
     for name, before in {"nothing": ":", "libraries": libraries, "variable": "a=$(seq 200000)"}.items():
         trace = tmp_path / f"{name}.csv"
-        shell(f"{before}; {job} > /dev/null", "--trace", str(trace))
+        # with charges, what precedes the job shifts its times, and with them the turns of its threads
+        shell(f"{before}; {job} > /dev/null", *NO_CHARGES, "--trace", str(trace))
         found = rows(trace)
         asked[name] = [(row["operation"], row["offset_bytes"], row["size_bytes"]) for row in found]
         assert max(int(row["size_bytes"]) for row in found) > 256 * 4096
@@ -317,6 +318,19 @@ def test_a_crash_of_the_kernel_is_one_message(number: signal.Signals) -> None:
     assert message.startswith("twin: error: the guest has crashed before the command ended")
     assert message.count("twin:") == 1
     assert ("panic" in message.lower()) == (number == signal.SIGSEGV)
+    patience.wait_for(lambda: not [pid for pid in (machine, *others) if alive(pid)], 10)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("whom", ["keeper", "helper of the kernel"])
+def test_a_run_without_keeper_or_helper_leaves_nothing_behind(whom: str) -> None:
+    with endless() as (process, machine, others):
+        folder = folder_of(others)
+        kernel = next(pid for pid, command in others.items() if "mem=" in command)
+        keeper = next(pid for pid, command in others.items() if "mem=" not in command)
+        os.kill(keeper if whom == "keeper" else children_of(kernel)[0], signal.SIGKILL)
+        process.terminate()
+    assert process.returncode == 128 + signal.SIGTERM
     patience.wait_for(lambda: not [pid for pid in (machine, *others) if alive(pid)], 10)
     assert not folder.exists()
 

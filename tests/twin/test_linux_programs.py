@@ -1,4 +1,4 @@
-"""`twin linux` with programs that people run: databases, git, tar, rsync, compilers; and with programs that spin."""
+"""`twin linux` with programs that people run, and with programs that spin."""
 
 import os
 import shutil
@@ -106,6 +106,11 @@ for each in f1 f2 f3 main; do "$gcc" -O2 -c $each.c & done
 wait
 "$gcc" -o program main.o f1.o f2.o f3.o && ./program && echo "status $?"
 """
+SYSBENCH = """
+common="fileio --file-num=4 --file-total-size=16M --rand-seed=1"
+"$sysbench" $common prepare > /dev/null
+"$sysbench" $common --file-test-mode=rndrw --file-extra-flags=direct --threads=2 --events=500 --time=0 run
+"""
 PROGRAMS = [
     Program("PostgreSQL, pgbench", ["initdb", "pg_ctl", "pgbench"], POSTGRESQL, "processed: 200/200"),
     Program("SQLite", ["sqlite3"], SQLITE, "200 rows"),
@@ -116,13 +121,14 @@ PROGRAMS = [
     Program("tar", ["tar"], TAR, "equal"),
     Program("rsync", ["rsync"], RSYNC, "equal"),
     Program("gcc", ["gcc"], COMPILER, "status 0"),
+    Program("sysbench", ["sysbench"], SYSBENCH, "number of events:              500"),
 ]
 
 
 def installed(program: str) -> str:
     """Return the path of a program, or skip the test."""
     servers = [str(path) for path in Path("/usr/lib/postgresql").glob("*/bin")]  # not in the PATH of users
-    path = shutil.which(program, path=os.pathsep.join([os.environ["PATH"], twin_linux._PATH, *servers]))
+    path = shutil.which(program, path=os.pathsep.join([os.environ["PATH"], twin_linux.GUEST_PATH, *servers]))
     return path or pytest.skip(f"{program} is not installed")
 
 
@@ -256,6 +262,17 @@ def test_the_time_stamp_counter_has_the_virtual_time(tmp_path: Path) -> None:
     first, second = (linux("--fs", "none", "--", str(program)).stdout for _ in range(2))
     assert first == second
     assert int(first.split()[1]) == pytest.approx(1e9, rel=0.001)
+
+
+def test_random_numbers_of_the_cpp_library_are_repeatable(tmp_path: Path) -> None:
+    source, program = tmp_path / "random.cc", tmp_path / "random"
+    source.write_text(
+        '#include <cstdio>\n#include <random>\nint main() { std::printf("%x\\n", std::random_device()()); }\n'
+    )
+    subprocess.run(["g++", "-o", program, source], check=True)
+    let_others_in(tmp_path)
+    numbers = [linux("--fs", "none", "--seed", seed, "--", str(program)).stdout for seed in ("1", "1", "2")]
+    assert numbers[0] == numbers[1] != numbers[2]
 
 
 def test_python3_of_an_activated_environment_runs(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Recordings of traces: scripts for the guest, shipped traces, and their comparison."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from linux_kernel import needs_kernel
 from support import ROOT
 
 from iopatterns.analysis.recordings import MAX_DIFFERENCE
@@ -74,6 +76,23 @@ def test_a_shipped_trace_agrees_with_its_provenance(path: Path) -> None:
 def test_each_recording_is_shipped() -> None:
     recordings = {f"{each.study}/{each.name}" for each in capture.load_recordings(ROOT)}
     assert {f"{path.parent.name}/{path.stem}" for path in SHIPPED} == recordings
+
+
+@pytest.mark.slow
+@needs_kernel
+def test_a_recording_runs_no_program_of_an_activated_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "environment/bin"
+    programs.mkdir(parents=True)
+    for name in ("sh", "date", "sync", "sleep", "fio", "mkfs.ext4"):
+        (programs / name).write_text("#!/bin/sh\nexit 1\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("VIRTUAL_ENV", str(programs.parent))
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    capture.record_trace(ROOT, "kapoor", "fsync-each-large-1", tmp_path / "trace.parquet")
+    assert {"prepare", "run", "end"} == parquet.read_phases(tmp_path / "trace.parquet").keys()
+    assert "fio" in capture._programs(capture.load_recordings(ROOT))["fio"]
 
 
 @pytest.mark.slow

@@ -59,14 +59,22 @@ def test_builds_at_the_same_time_share_one_result(tmp_path: Path) -> None:
     assert kept(tmp_path) == ["config", "linux", "lock"]
 
 
-def test_the_next_build_removes_what_a_killed_build_has_left(tmp_path: Path) -> None:
-    killed = start(tmp_path, "a", 600)
+@pytest.mark.parametrize("whom", ["script", "group"])
+def test_a_killed_build_leaves_nothing_behind(whom: str, tmp_path: Path) -> None:
+    killed = start(tmp_path, "a", 2)
     patience.wait_for((tmp_path / "builds").exists, 60)
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.communicate()
     assert "Kconfig" in kept(tmp_path)
+    (os.kill if whom == "script" else os.killpg)(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    patience.wait_for(lambda: not (tmp_path / "cache/iopatterns/linux/work").exists(), 60)
+    assert kept(tmp_path) == ["lock"]
+
+
+def test_the_next_build_removes_what_a_machine_without_power_has_left(tmp_path: Path) -> None:
+    left = tmp_path / "cache/iopatterns/linux/work/source/Kconfig"
+    left.parent.mkdir(parents=True)
+    left.touch()
     build = start(tmp_path, "a", 0)
     assert "waiting for it" not in build.communicate(timeout=120)[1]
     assert build.returncode == 0
     assert kept(tmp_path) == ["config", "linux", "lock"]
-    assert not (tmp_path / "cache/iopatterns/linux/work").exists()

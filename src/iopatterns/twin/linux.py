@@ -47,7 +47,8 @@ GUEST_MOUNT = "/mnt/drive"
 GUEST_FOLDER = "/mnt/folder"
 # A read of this file returns when all data are on the drive and the page cache is empty (src/twin/linux/init)
 DROP_CACHES_FILE = "/mnt/drop-caches"
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Where the guest looks for programs
+GUEST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOBODY = 65534
 _GIT_CONFIG = "/mnt/tmp/.gitconfig"  # src/twin/linux/init writes it
 _MIN_MEMORY_BYTES = 64 << 20
@@ -105,6 +106,8 @@ class LinuxOptions:
         fault_ns: Virtual time of each page fault of the command, in nanoseconds, besides the time that the fault waits
             for the drive. 0 for none.
         date: Time of day, with a time zone, at which the guest's clock starts.
+        virtual_environment: Folder of a virtual environment of Python, whose programs come first in the PATH of the
+            command; None for none.
     """
 
     file_system: str = "ext4"
@@ -133,6 +136,7 @@ class LinuxOptions:
     call_ns: int = 200
     fault_ns: int = 500
     date: datetime = datetime(2030, 1, 1, tzinfo=UTC)  # later than the modification times of the host's files
+    virtual_environment: Path | None = None
 
 
 def run_in_linux(
@@ -254,6 +258,7 @@ def _plan(drive: models.Model, command: Sequence[str], options: LinuxOptions) ->
         "real_time": int(options.real_time),
         "init": state.installed_file("twin_linux_init"),
         "library": state.installed_file("libtwin_linux_kernel.so"),
+        "program_library": state.installed_file("libtwin_linux_program.so"),
         "model": drive.without_block_layer().text,  # the guest has its own
         "settings": folder.absolute(),
         "folder": options.folder.resolve() if options.folder else "",
@@ -365,7 +370,7 @@ def _guest_command(command: Sequence[str]) -> list[str]:
     words = [word.replace("{drive}", GUEST_DRIVE).replace("{folder}", GUEST_FOLDER) for word in command]
     if any("\0" in word for word in words):
         raise TwinError("the words of a command must not contain a zero byte.")
-    program = shutil.which(words[0]) or shutil.which(words[0], path=_PATH)
+    program = shutil.which(words[0]) or shutil.which(words[0], path=GUEST_PATH)
     if program is None:
         raise CommandError(f"{words[0]}: no such program, or it is not executable")
     words[0] = str(Path(program).absolute())
@@ -401,10 +406,10 @@ def _check_fio(words: Sequence[str]) -> None:
 def _environment(options: LinuxOptions) -> dict[str, str]:
     """Return the environment variables of the command in the guest."""
     home = "/mnt/tmp" if options.file_system == NO_FILE_SYSTEM else GUEST_MOUNT
-    fixed = {"PATH": _PATH, "HOME": home, "TMPDIR": "/mnt/tmp", "TERM": "dumb", "TWIN_DRIVE": GUEST_DRIVE}
+    fixed = {"PATH": GUEST_PATH, "HOME": home, "TMPDIR": "/mnt/tmp", "TERM": "dumb", "TWIN_DRIVE": GUEST_DRIVE}
     fixed["GIT_CONFIG_GLOBAL"] = _GIT_CONFIG
-    if virtual_environment := os.environ.get("VIRTUAL_ENV"):
-        fixed |= {"VIRTUAL_ENV": virtual_environment, "PATH": f"{virtual_environment}/bin:{_PATH}"}
+    if (folder := options.virtual_environment) is not None:
+        fixed |= {"VIRTUAL_ENV": str(folder.absolute()), "PATH": f"{folder.absolute()}/bin:{GUEST_PATH}"}
     return subprocess_env.child_environment({}) | fixed
 
 
@@ -419,7 +424,7 @@ def _mkfs(options: LinuxOptions) -> list[str]:
     if options.file_system == NO_FILE_SYSTEM:
         return []
     (program, *fixed), package = MKFS_PROGRAMS[options.file_system]
-    path = shutil.which(program, path=_PATH)
+    path = shutil.which(program, path=GUEST_PATH)
     if path is None:
         raise TwinError(f"--fs {options.file_system} needs {program}: apt-get install {package}")
     try:

@@ -273,9 +273,8 @@ def record_trace(root: Path, study: str, name: str, output: Path) -> None:
             fault_ns=0,
             date=_DATE,
         )
-        done = linux.run_in_linux(
-            entry["model"], ["sh", "-c", recording.script()], options, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        command = ["/bin/sh", "-c", recording.script()]  # not a `sh` of the user's PATH
+        done = linux.run_in_linux(entry["model"], command, options, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if done.returncode:
             said = (folder / "said").read_text(errors="replace") if (folder / "said").exists() else ""
             texts = "\n".join(filter(None, (said.strip(), done.stderr.decode(errors="replace").strip())))
@@ -357,7 +356,7 @@ def _programs(recordings: Iterable[TraceRecording]) -> dict[str, str]:
 
 
 def _version(program: str, option: str) -> str:
-    path = shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
+    path = shutil.which(program, path=linux.GUEST_PATH)
     if path is None:
         return "not installed"
     done = subprocess.run(

@@ -14,9 +14,17 @@ Plan Plan::read(std::istream& stream) {
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   Plan plan;
   const std::map<std::string_view, std::string*> texts = {
-      {"kernel", &plan.kernel}, {"init", &plan.init},         {"library", &plan.library},   {"model", &plan.model},
-      {"trace", &plan.trace},   {"counters", &plan.counters}, {"settings", &plan.settings}, {"image", &plan.image},
-      {"folder", &plan.folder}, {"summary", &plan.summary},
+      {"kernel", &plan.kernel},
+      {"init", &plan.init},
+      {"library", &plan.library},
+      {"model", &plan.model},
+      {"trace", &plan.trace},
+      {"counters", &plan.counters},
+      {"settings", &plan.settings},
+      {"image", &plan.image},
+      {"folder", &plan.folder},
+      {"summary", &plan.summary},
+      {"program_library", &plan.program_library},
   };
   const std::map<std::string_view, std::int64_t*> numbers = {
       {"interval_ns", &plan.interval_ns},

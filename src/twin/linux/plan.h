@@ -8,10 +8,11 @@
 namespace twin {
 
 struct Plan {
-  // paths of the kernel, of its first process, and of the library that the kernel loads
+  // paths of the kernel, of its first process, and of the libraries that the kernel and the command load
   std::string kernel;
   std::string init;
   std::string library;
+  std::string program_library;
   std::string model;     // the text form of the drive's parameters
   std::string settings;  // the folder with the drive's mode pages
   // paths of optional outputs; empty if the output is not requested

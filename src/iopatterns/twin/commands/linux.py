@@ -1,5 +1,6 @@
 """Command `twin linux`, which runs a program in a guest with a simulated drive."""
 
+import os
 import sys
 from datetime import UTC
 from pathlib import Path
@@ -129,5 +130,7 @@ def command(model: str, command: tuple[str, ...], **options: Any) -> None:
     if not words:
         raise click.UsageError("requires a command after --")
     options["date"] = options["date"].replace(tzinfo=UTC)
+    if activated := os.environ.get("VIRTUAL_ENV"):
+        options["virtual_environment"] = Path(activated)
     given = {name: value for name, value in options.items() if value is not None}
     sys.exit(linux.run_in_linux(model, words, linux.LinuxOptions(**given)).returncode)

@@ -35,6 +35,7 @@ namespace {
 
 constexpr const char* kDrive = "/dev/vda";
 constexpr const char* kMount = "/mnt/drive";
+constexpr const char* kLibrary = "/mnt/.library.so";  // what the command's programs load
 constexpr int kCannotRun = 126;
 constexpr int kNotFound = 127;
 constexpr int kFailed = 125;
@@ -283,7 +284,9 @@ int main() {
   const int output = open("/mnt/.host/output", kOutput, 0600);
   const int errors = open("/mnt/.host/errors", kOutput, 0600);
   if (report_file < 0 || output < 0 || errors < 0) power_off();
-  const Job job = read_job();
+  Job job = read_job();
+  const std::string library = content_of("/mnt/.host/program.so");
+  if (!library.empty()) write_new(kLibrary, library, 0, 0);
   if (umount2("/mnt/.host", MNT_DETACH) != 0) fail(kFailed, with_reason("umount"));
   rmdir("/mnt/.host");
   mount(nullptr, "/", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr);
@@ -313,6 +316,8 @@ int main() {
   write_new("/mnt/tmp/.gitconfig", "[safe]\n\tdirectory = *\n", job.user, job.group);
   if (chdir(job.file_system.empty() ? "/mnt/tmp" : kMount) != 0) fail(kFailed, with_reason(kMount));
   if (job.drop_caches) offer_to_drop_caches();
+  // the same path in all runs, because the environment is part of what a run depends on
+  if (!library.empty()) job.environment.push_back(std::string("LD_PRELOAD=") + kLibrary);
   mark();
   const int status = run(job, job.command, output, errors, false);
   if (chdir("/") != 0) fail(kFailed, with_reason("/"));

@@ -128,6 +128,8 @@ class Machine {
   int run() {
     copy_into(workplace_, plan_.init, "init");
     copy_into(workplace_, plan_.library, "library.so");
+    // recordings without charges keep their bytes
+    if (plan_.charges()) copy_into(workplace_, plan_.program_library, "program.so");
     std::ofstream(workplace_.path("job"), std::ios::binary) << plan_.guest;
     // if root runs this program, the guest runs as another user; the umask may forbid reading
     set_mode(workplace_.path("job"), 0644);
