@@ -266,9 +266,10 @@ def _write(folder: Path, drive: str, fits: "Mapping[str, FitResult]", measured: 
     simulated = fitted.errors[[*factors, "model_iops"]]
     rows = measured.drop(columns="id").merge(simulated, on=factors, validate="one_to_one")
     rows["error_percent"] = 100 * (rows["model_iops"] / rows["measured_iops"] - 1)
-    files.write_atomically(
-        folder / "points.csv", lambda path: fitted.table.to_csv(path, index=False, float_format="%.6g")
-    )
+    # sizes are whole numbers of bytes: with six digits they would be other sizes
+    sizes = fitted.table.filter(regex="_bytes$").columns
+    table = fitted.table.astype(dict.fromkeys(sizes, "Int64"))
+    files.write_atomically(folder / "points.csv", lambda path: table.to_csv(path, index=False, float_format="%.6g"))
     errors = {name: fit.mean_absolute_error() for name, fit in fits.items()}
     try:
         fitting.check_limits(fitted, start, fitting.MAX_MEAN_ERROR, fitting.MAX_POINT_ERROR, "")
