@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,9 @@ from matplotlib.figure import Figure
 from iopatterns.analysis.plots import report_style
 from iopatterns.analysis.tables import NO_VALUE, WORKLOAD_NAMES, Column, Table, block_label, fixed_decimals
 from iopatterns.twin import models, validation
+from iopatterns.twin.recorded_errors import FIGURES
 
 PARTS = ("fit", "selection", "test")
-FIGURES = validation.FIGURES
 
 # Levels of the part "fit"; `part_of` states the rule
 _FITTED_JOBS, _FITTED_DEPTHS = (1, 4), (1, 4, 16)
@@ -40,7 +41,7 @@ _TARGETS: Sequence[tuple[Sequence[str], str, Sequence[str], float, float | None]
 )
 
 
-def part_of(point: Mapping[str, object] | pd.Series) -> str:
+def part_of(point: Mapping[str, Any] | pd.Series) -> str:
     """Return the part of a point: fit, selection or test.
 
     A point is in the part "fit" if one or four jobs keep 1, 4 or 16 requests outstanding each, in a mix only with 95
@@ -132,7 +133,8 @@ def _place(row: pd.Series) -> str:
 
 
 def _worst_row(errors: pd.DataFrame, figure: str) -> pd.Series:
-    return errors.loc[errors[f"error_{figure}"].abs().idxmax()]
+    worst: pd.Series = errors.iloc[int(errors[f"error_{figure}"].abs().to_numpy().argmax())]
+    return worst
 
 
 def leaderboard(errors: pd.DataFrame) -> Table:
@@ -174,7 +176,7 @@ def leaderboard(errors: pd.DataFrame) -> Table:
     return Table(pd.DataFrame(rows), columns, "drive")
 
 
-def drive_table(errors: pd.DataFrame, noise: pd.DataFrame) -> Table:
+def drive_errors_table(errors: pd.DataFrame, noise: pd.DataFrame) -> Table:
     """Return the errors of one drive by workload and figure, with the noise floor.
 
     Args:
@@ -183,14 +185,15 @@ def drive_table(errors: pd.DataFrame, noise: pd.DataFrame) -> Table:
     """
     rows = []
     keys = ["rw", "rwmixread", "bs_bytes"]
-    for (rw, mix, bs_bytes), of_workload in errors.groupby(keys, sort=False, dropna=False):
+    for _, of_workload in errors.groupby(keys, sort=False, dropna=False):
+        rw, mix, bs_bytes = of_workload[keys].iloc[0]
         repeated = noise[(noise["rw"] == rw) & (noise["rwmixread"].fillna(-1) == (-1 if pd.isna(mix) else mix))]
         for figure, name in FIGURES.items():
             row: dict[str, object] = {"rw": rw, "rwmixread": mix, "bs_bytes": bs_bytes, "figure": name}
             for part in PARTS:
                 error = of_workload.loc[of_workload["part"] == part, f"error_{figure}"].dropna()
                 row |= {f"{part}_points": len(error), f"{part}_mean": error.abs().mean()}
-                row[f"{part}_worst"] = error[error.abs().idxmax()] if len(error) else np.nan
+                row[f"{part}_worst"] = error.iloc[int(error.abs().to_numpy().argmax())] if len(error) else np.nan
             floor = repeated[repeated["figure"] == figure]
             row |= {f"noise_{each}": floor[each].iloc[0] if len(floor) else np.nan for each in ("median", "p90")}
             rows.append(row)
@@ -227,7 +230,7 @@ def drive_figure(errors: pd.DataFrame, noise: pd.DataFrame) -> Figure:
         noise: The noise floor by rw and rwmixread, as `noise_of` returns it.
     """
     with report_style():
-        return validation.heat_map(errors.assign(rwmixread=np.nan), noise=noise[noise["rwmixread"].isna()])
+        return validation.error_maps(errors.assign(rwmixread=np.nan), noise=noise[noise["rwmixread"].isna()])
 
 
 def noise_of(points: pd.DataFrame, by: Sequence[str] = ("rw", "rwmixread")) -> pd.DataFrame:
@@ -241,7 +244,7 @@ def noise_of(points: pd.DataFrame, by: Sequence[str] = ("rw", "rwmixread")) -> p
     return found.replace({"rwmixread": {-1: np.nan}}) if "rwmixread" in found else found
 
 
-def targets(errors: pd.DataFrame, points: pd.DataFrame) -> Table:
+def targets_table(errors: pd.DataFrame, points: pd.DataFrame) -> Table:
     """Return the targets on test rows up to 64 outstanding requests, with their outcome.
 
     The limit of a mean is twice the median of the noise floor if that is more; the limit of the worst error is twice
@@ -305,7 +308,8 @@ def misses(errors: pd.DataFrame, lacking: Mapping[str, str]) -> Table:
             worst = _worst_row(of_drive[of_drive[f"error_{figure}"].notna()], figure)
             values = {f"{each}": worst[f"{each}_{figure}"] for each in ("measured", "model", "error")}
             rows.append(
-                {"drive": drive, "figure": FIGURES[figure], "at": _place(worst), "lacking": lacking[drive]} | values
+                {"drive": drive, "figure": FIGURES[figure], "at": _place(worst), "lacking": lacking[str(drive)]}
+                | values
             )
     columns = (
         Column(("drive",), "Drive", align_right=False, hide_repeats=True),
@@ -345,7 +349,7 @@ def agreement(points: pd.DataFrame, measurements: pd.DataFrame) -> Table:
     short = simulated_figures(distinct, measurements)
     long = simulated_figures(distinct, measurements, longer=True)
     # the longer cell takes the place of the measured drive
-    compared = validation.errors(distinct.assign(**{name: long[name] for name in long}), short)
+    compared = validation.errors(distinct.assign(**{str(name): long[name] for name in long}), short)
     compared = compared[long.notna().any(axis=1) & compared["model_iops"].notna()]
     rows = [
         {"drive": drive, "cells": len(of_drive)}
@@ -423,8 +427,9 @@ def leaderboard_figure(errors: pd.DataFrame) -> Figure:
     """
     drives = list(dict.fromkeys(errors["drive"]))
     figure = Figure(figsize=(7.2, 5.4), layout="constrained")
-    top, bottom = figure.subfigures(2, 1, height_ratios=[1.15, 1])
-    maps = top.subplots(2, len(drives), squeeze=False)
+    halves: Any = figure.subfigures(2, 1, height_ratios=[1.15, 1])
+    top, bottom = halves
+    maps: Any = top.subplots(2, len(drives), squeeze=False)
     for column, drive in zip(maps.T, drives, strict=True):
         of_drive = errors[errors["drive"] == drive]
         for panel, reads in zip(column, (True, False), strict=True):
@@ -450,7 +455,7 @@ def _draw_map(panel, errors: pd.DataFrame) -> None:  # type: ignore[no-untyped-d
     panel.pcolormesh(means.to_numpy(), cmap="RdBu_r", vmin=-0.5, vmax=0.5, edgecolors="white", linewidth=0.3)
     fitted = errors[errors["part"] == "fit"]
     for depth, jobs in set(zip(fitted["iodepth"], fitted["numjobs"], strict=True)):
-        x, y = means.columns.get_loc(jobs), means.index.get_loc(depth)
+        x, y = list(means.columns).index(jobs), list(means.index).index(depth)
         panel.plot(
             [x + 0.06, x + 0.94, x + 0.94, x + 0.06, x + 0.06],
             [y + 0.06, y + 0.06, y + 0.94, y + 0.94, y + 0.06],

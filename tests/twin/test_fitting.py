@@ -38,7 +38,7 @@ def test_repeating_the_fit_of_a_shipped_model_gives_its_values(name: str) -> Non
     }
 
 
-def of_model(model: Model, workloads: list[simulation.Workload]) -> pd.DataFrame:
+def of_model(model: Model, workloads: list[simulation.PointWorkload]) -> pd.DataFrame:
     """Return points whose figures are those of a model."""
     rows = [
         {
@@ -53,11 +53,11 @@ def of_model(model: Model, workloads: list[simulation.Workload]) -> pd.DataFrame
         for each in workloads
     ]
     texts = dict.fromkeys(("drive", "engine", "part", "source"), "")
-    return pd.DataFrame(rows).reindex(columns=[*points.COLUMNS]).assign(**texts)
+    return pd.DataFrame(rows).reindex(columns=[*points.POINT_COLUMNS]).assign(**texts)
 
 
 WORKLOADS = [
-    simulation.Workload(rw, bs_bytes, depth, region_bytes=2**28)
+    simulation.PointWorkload(rw, bs_bytes, depth, region_bytes=2**28)
     for rw, bs_bytes, depth in [("read", 4096, 1), ("read", 28672, 4), ("randread", 4096, 1), ("randread", 28672, 8)]
 ]
 
@@ -103,7 +103,7 @@ def test_a_fit_from_another_model_finds_the_figures_of_a_drive() -> None:
     changes = ["disk.average_seek=7 ms", "disk.full_seek=14 ms", "disk.command_time=300 us", "disk.reorder_share=0.5"]
     truth = twin.load_model("f1").overridden(changes)
     jobs = [
-        simulation.Workload(rw, 4096, depth, n)
+        simulation.PointWorkload(rw, 4096, depth, n)
         for rw, depth, n in product(("randread", "randwrite"), (1, 4, 16), (1, 4))
     ]
     table = points.with_parts(of_model(truth, jobs).assign(runtime_s=60.0), held_out=0.25)
@@ -116,14 +116,14 @@ def test_a_parameter_with_constraints_can_be_moved() -> None:
     disk = twin.load_model("hard-disk")
     found = ranges.search_range(disk, "disk.average_seek", chosen=True)
     assert found.high > disk.number("disk.full_seek")  # part of the range contradicts the other seek times
-    table = of_model(disk, [simulation.Workload("randread", 4096, 1)])
-    goals = search.targets(table, points.merged_repeats(table)[1], [(300, 100)])
+    table = of_model(disk, [simulation.PointWorkload("randread", 4096, 1)])
+    goals = search.search_targets(table, points.merged_repeats(table)[1], [(300, 100)])
     whole = search.Search(disk, [found], goals)
     loss, valid = whole.loss(np.array([1.0]))
     assert np.isfinite(loss)
     assert 0 < valid[0] < 1
     faster = disk.overridden(["disk.average_seek=7 ms"])
-    slow = points.with_parts(of_model(faster, [simulation.Workload("randread", 4096, 1)]))
+    slow = points.with_parts(of_model(faster, [simulation.PointWorkload("randread", 4096, 1)]))
     fitted = fitting.fit_model(disk, slow, ["disk.average_seek"])
     assert fitted.mean_absolute_error() < 0.02
 
@@ -137,7 +137,11 @@ def test_mechanisms_that_the_first_model_lacks_can_be_found(tmp_path: Path) -> N
     assert ranges.search_range(model, "host.nr_requests").values == (1, 32, 128, 256, 1023)
     # the model file has no line for the parameter, whose value is the default
     path = tmp_path / "fitted.yaml"
-    values = {"controller.reordering": 0.5, "host.scheduler": "none", "flash.read_time": 75_000}
+    values: dict[str, models.ParameterValue] = {
+        "controller.reordering": 0.5,
+        "host.scheduler": "none",
+        "flash.read_time": 75_000,
+    }
     models.write_fitted_model(model, path, values, "twin fit to x.csv", {"points": "x.csv", "moved": [], "fitted": {}})
     fitted = twin.load_model(path)
     assert {name: fitted.values[name] for name in values} == values
@@ -166,7 +170,9 @@ def test_the_nearest_model_is_found_and_proposed(tmp_path: Path) -> None:
 
 
 def test_the_global_search_uses_points_that_differ_most() -> None:
-    workloads = [simulation.Workload("randread", 4096, 2**depth, 2**jobs) for depth in range(7) for jobs in range(7)]
+    workloads = [
+        simulation.PointWorkload("randread", 4096, 2**depth, 2**jobs) for depth in range(7) for jobs in range(7)
+    ]
     table = of_model(twin.load_model("f1"), workloads[:1]).iloc[[0] * len(workloads)].reset_index(drop=True)
     table["iodepth"], table["numjobs"] = [each.iodepth for each in workloads], [each.numjobs for each in workloads]
     chosen = fitting._spread(table)
@@ -187,10 +193,10 @@ def test_geometry_moves_in_its_steps() -> None:
 
 def test_noisy_figures_count_less() -> None:
     table = of_model(MODEL, WORKLOADS[:1])
-    single = search.targets(table, points.merged_repeats(table)[1], [(100, 0)])[0].weights
+    single = search.search_targets(table, points.merged_repeats(table)[1], [(100, 0)])[0].weights
     repeated = pd.concat([table, table.assign(read_iops=table["read_iops"] * 2)], ignore_index=True)
     merged, noise = points.merged_repeats(repeated)
-    noisy = search.targets(merged, noise, [(100, 0)])[0].weights
+    noisy = search.search_targets(merged, noise, [(100, 0)])[0].weights
     assert noisy["iops"] < 0.2 * single["iops"]
     assert noisy["p50"] == single["p50"]
     assert 0 < single["p99"] < single["p50"] < single["lat_mean"]
@@ -227,8 +233,8 @@ def result(errors: list[float], **columns: Any) -> fitting.FitResult:
     table = pd.DataFrame(
         {"bs_bytes": 4096, "iodepth": 1, "numjobs": 1, "rw": "randread", "read_iops": 1000.0}, index=range(len(errors))
     )
-    table = table.assign(**columns).reindex(columns=[*points.COLUMNS]).assign(part="fit", drive="", source="")
-    simulated = table[list(points.FIGURES)].mul(1 + pd.Series(errors), axis=0)
+    table = table.assign(**columns).reindex(columns=[*points.POINT_COLUMNS]).assign(part="fit", drive="", source="")
+    simulated = table[list(points.FIGURE_COLUMNS)].mul(1 + pd.Series(errors), axis=0)
     return fitting.FitResult(MODEL, {}, table, validation.errors(table, simulated))
 
 
@@ -286,7 +292,7 @@ def test_to_repeat_a_fit_takes_no_other_options() -> None:
 def test_the_region_of_a_point_is_that_of_fio() -> None:
     disk = twin.load_model("hard-disk")
     rates = [
-        simulation.simulate(disk, simulation.Workload("randread", 4096, region_bytes=size), 600)["read_iops"]
+        simulation.simulate(disk, simulation.PointWorkload("randread", 4096, region_bytes=size), 600)["read_iops"]
         for size in (2**30, np.inf)
     ]
     assert rates[0] > 1.8 * rates[1]
@@ -297,7 +303,7 @@ def test_the_region_of_a_point_is_that_of_fio() -> None:
 
 def test_errors_and_summary() -> None:
     table = of_model(MODEL, WORKLOADS).assign(part=["fit", "fit", "test", "test"])
-    errors = validation.errors(table, table[list(points.FIGURES)].mul(pd.Series([1.1, 1.1, 0.8, 1.0]), axis=0))
+    errors = validation.errors(table, table[list(points.FIGURE_COLUMNS)].mul(pd.Series([1.1, 1.1, 0.8, 1.0]), axis=0))
     assert errors["error_iops"].tolist() == pytest.approx([0.1, 0.1, -0.2, 0])
     rows = validation.summary(errors).set_index(["part", "figure"])
     assert rows.loc[("fit", "p99"), "mean"] == pytest.approx(0.1)
@@ -308,7 +314,7 @@ def test_errors_and_summary() -> None:
 def test_the_latencies_of_a_mix_are_those_of_the_direction_with_more_requests() -> None:
     row = {"rw": "randrw", "rwmixread": 20, "bs_bytes": 4096, "iodepth": 1, "numjobs": 1, "part": "", "source": ""}
     figures = {"read_iops": 20, "write_iops": 80, "read_lat_mean_us": 5, "write_lat_mean_us": 7}
-    table = pd.DataFrame([{**row, "drive": "", **figures}]).reindex(columns=[*points.COLUMNS])
+    table = pd.DataFrame([{**row, "drive": "", **figures}]).reindex(columns=[*points.POINT_COLUMNS])
     (found,) = validation.errors(table, table).to_dict("records")
     assert (found["direction"], found["measured_iops"], found["measured_lat_mean"]) == ("write", 100, 7)
 
@@ -329,15 +335,15 @@ def test_a_simulation_at_length_agrees_with_fio(tmp_path: Path) -> None:
     said = command("run", "px05smb040", "--", "fio", "--filename={drive}", *shlex.split(words))
     assert said.returncode == 0, said.stderr
     table = twin.read_points([output]).table
-    errors = validation.errors(table, validation.simulate(twin.load_model("px05smb040"), table))
+    errors = validation.errors(table, validation.simulate_points(twin.load_model("px05smb040"), table))
     for figure, most in {"iops": 0.02, "lat_mean": 0.02, "p50": 0.05, "p99": 0.1}.items():
         assert abs(errors[f"error_{figure}"][0]) < most, figure
 
 
 def test_the_heat_map_has_a_panel_for_each_workload_and_figure() -> None:
     table = of_model(MODEL, WORKLOADS).assign(part=["test", "test", "fit", "fit"])
-    errors = validation.errors(table, table[list(points.FIGURES)] * 1.1)
-    figure = validation.heat_map(errors)
+    errors = validation.errors(table, table[list(points.FIGURE_COLUMNS)] * 1.1)
+    figure = validation.error_maps(errors)
     panels = [axes for axes in figure.axes if axes.get_title()]
     assert len(panels) == 4 * 4
     assert [text.get_text() for text in panels[0].texts] == ["+10"]
@@ -374,6 +380,6 @@ def test_the_walk_through_of_the_docs_gives_a_validated_twin(tmp_path: Path, mon
     assert len(found.fit["fitted"]) == 9
     assert len(found.fit["predicted"]) == 3
     table = twin.read_points(["results"]).table
-    errors = validation.errors(table, validation.simulate(found, table))
+    errors = validation.errors(table, validation.simulate_points(found, table))
     assert errors["error_iops"].abs().mean() < 0.05
     assert errors["error_iops"].abs().max() < 0.15

@@ -281,7 +281,7 @@ def many(count: int) -> pd.DataFrame:
         {"rw": "randread", "bs_bytes": 4096, "iodepth": depth, "numjobs": 1, "read_iops": 1000.0 * depth}
         for depth in range(1, count + 1)
     ]
-    table = pd.DataFrame(rows).reindex(columns=[*points.COLUMNS])
+    table = pd.DataFrame(rows).reindex(columns=[*points.POINT_COLUMNS])
     return table.assign(part="", drive="", engine="", source="")
 
 

@@ -304,7 +304,7 @@ BINARY = [
     record=st.sampled_from(BINARY_RECORDS),
 )
 def test_blocks_of_binary_records_are_parsed_as_their_records_are(
-    cpus: list[list[tuple[tuple[int, ...], int]]], record: struct.Struct, tmp_path: Path
+    cpus: list[list[tuple[tuple[int, int, int, int, int], int]]], record: struct.Struct, tmp_path: Path
 ) -> None:
     for old in tmp_path.iterdir():
         old.unlink()

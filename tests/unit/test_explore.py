@@ -28,7 +28,7 @@ DRIVE = models.load_model("px05smb040")
 
 @pytest.mark.parametrize(("rw", "depth", "jobs"), [("randread", 1, 1), ("read", 1, 1), ("randread", 8, 4)])
 def test_the_rate_agrees_with_the_one_used_for_fitting(rw: str, depth: int, jobs: int) -> None:
-    fitted = simulation.Workload(rw, 4096, depth, jobs, region_bytes=2**30)
+    fitted = simulation.PointWorkload(rw, 4096, depth, jobs, region_bytes=2**30)
     found = simulate_workload(DRIVE, Workload(rw, iodepth=depth, numjobs=jobs))
     assert found.iops == pytest.approx(simulation.simulate(DRIVE, fitted, 20_000)["read_iops"], rel=0.05)
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from iopatterns.base.ownership import OutputFile
 from iopatterns.base.yaml_schema import did_you_mean
-from iopatterns.twin import models, points, ranges, search, simulation, validation
+from iopatterns.twin import models, points, ranges, recorded_errors, search, simulation, validation
 from iopatterns.twin.error import TwinError
 
 # Largest mean of the absolute errors of rate and mean latency at the fitted points, and largest error of one point
@@ -71,7 +71,8 @@ class FitResult:
     Attributes:
         model: The model with the fitted parameters.
         moved: Values of the fitted parameters by ``group.name``, in the units of `models.Model.values`.
-        table: The points with the columns `points.COLUMNS`, held-out points included. Repeats of a point are one row.
+        table: The points with the columns `points.POINT_COLUMNS`, held-out points included. Repeats of a
+            point are one row.
         errors: The errors at the points, as `validation.errors` returns them. The part of fitted points is
             `points.FIT_PART`; all other parts are held out.
         at_bounds: The fitted parameters that ended at a bound of the search, with the bound in words.
@@ -134,7 +135,7 @@ def fit_model(
 
     Args:
         model: The model, with the values at which the search begins.
-        table: The points with the columns `points.COLUMNS`, see `points.with_parts` for the parts.
+        table: The points with the columns `points.POINT_COLUMNS`, see `points.with_parts` for the parts.
         move: Names of the parameters to fit, as ``group.name``. Empty: the parameters without a value from a data sheet
             whose values change the figures of the points most.
         settings: Values that replace values of the model during the fit, as in a model file.
@@ -161,12 +162,12 @@ def fit_model(
     first = measured if chosen else _first_model(measured, settings or {}, searched, noise, say)
     found, spaces = _found_globally(first, searched, noise, chosen, seed=seed, say=say)
     # the best model may need longer runs than the first model
-    goals = search.targets(fitted, noise.loc[fitted.index], _lengths(found, fitted))
+    goals = search.search_targets(fitted, noise.loc[fitted.index], _lengths(found, fitted))
     steps = _evaluations(goals, len(spaces)) // (len(spaces) + 1)
     say(f"Searching near the best model (parameters: {len(spaces)}, points: {len(fitted)})")
     best, jacobian = search.refine(found, spaces, goals, min(max(steps, 2), search.LOCAL_STEPS))
     say("Simulating all points at length")
-    errors = validation.errors(merged, validation.simulate(best, merged, most_requests=_MOST_CHECKED))
+    errors = validation.errors(merged, validation.simulate_points(best, merged, most_requests=_MOST_CHECKED))
     moved = {each.name: best.values[each.name] for each in spaces}
     taken = {
         name: value for name, value in first.values.items() if value != measured.values[name] and name not in moved
@@ -190,14 +191,14 @@ def nearest_models(table: pd.DataFrame) -> list[tuple[models.Model, float]]:
     0.1 is a factor of 1.1. Models that are too small for a point are left out.
 
     Args:
-        table: The points with the columns `points.COLUMNS`. At most `_SEARCHED_POINTS` of them are simulated.
+        table: The points with the columns `points.POINT_COLUMNS`. At most `_SEARCHED_POINTS` of them are simulated.
 
     Raises:
         TwinError: All models are too small.
     """
     merged, noise = points.merged_repeats(table)
     chosen = _spread(merged)
-    goals = search.targets(chosen, noise.loc[chosen.index], [(_COMPARED, _COMPARED // 2)] * len(chosen))
+    goals = search.search_targets(chosen, noise.loc[chosen.index], [(_COMPARED, _COMPARED // 2)] * len(chosen))
     found = []
     for name in models.list_models():
         model = models.load_model(name)
@@ -229,7 +230,9 @@ def repeat_fit(model: models.Model, root: Path) -> FitResult:
     fitted = table[table["part"] == points.FIT_PART]
     spaces = [_checked_range(measured, name) for name in model.fit["moved"]]
     _, noise = points.merged_repeats(fitted)
-    goals = search.targets(fitted, noise.set_index(fitted.index), _complete(fitted) or _lengths(measured, fitted))
+    goals = search.search_targets(
+        fitted, noise.set_index(fitted.index), _complete(fitted) or _lengths(measured, fitted)
+    )
     best, jacobian = search.refine(measured, spaces, goals, steps=None)
     moved = {each.name: best.values[each.name] for each in spaces}
     bounds, flat = _at_bounds(best, spaces), _flat(spaces, jacobian)
@@ -244,16 +247,16 @@ def complete_errors(model: models.Model, table: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         model: The model.
-        table: The points with the columns `points.COLUMNS`.
+        table: The points with the columns `points.POINT_COLUMNS`.
     """
     complete = _complete(table)
     if complete is None:
-        return validation.errors(table, validation.simulate(model, table))
-    workloads = [simulation.Workload.of(row) for row in table.to_dict("records")]
+        return validation.errors(table, validation.simulate_points(model, table))
+    workloads = [simulation.PointWorkload.of(row) for row in table.to_dict("records")]
     simulated = [
         simulation.simulate(model, workload, *length) for workload, length in zip(workloads, complete, strict=True)
     ]
-    columns = list(points.FIGURES)
+    columns = list(points.FIGURE_COLUMNS)
     return validation.errors(table, pd.DataFrame(simulated, index=table.index, columns=columns))
 
 
@@ -287,7 +290,7 @@ def _found_globally(
     found, moved = model, list(chosen)
     for number, share in enumerate(_ROUNDS):
         say(f"Search {number + 1} of {len(_ROUNDS)}: choosing the lengths of the runs (points: {len(table)})")
-        goals = search.targets(table, noise.loc[table.index], _lengths(found, table))
+        goals = search.search_targets(table, noise.loc[table.index], _lengths(found, table))
         spaces = list(chosen) or _influential(model, found, goals, len(table))
         evaluations = round(share * _evaluations(goals, len(spaces)))
         say(f"About {evaluations} models, moving {', '.join(each.name for each in spaces)}")
@@ -320,7 +323,7 @@ def _first_model(
         noise: The noise of the points, see `points.merged_repeats`.
         say: Function for a message.
     """
-    goals = search.targets(table, noise.loc[table.index], [(_COMPARED, _COMPARED // 2)] * len(table))
+    goals = search.search_targets(table, noise.loc[table.index], [(_COMPARED, _COMPARED // 2)] * len(table))
     best, least, name_of_best = model, _MUCH_NEARER * search.loss(model, goals), ""
     for other in map(models.load_model, models.list_models()):
         names = [name for name in _free_names(model) if name in other.values and name not in fixed]
@@ -407,7 +410,7 @@ def _lengths(model: models.Model, table: pd.DataFrame) -> list[tuple[int, int]]:
     """
     lengths = []
     for row in table.to_dict("records"):
-        workload = simulation.Workload.of(row)
+        workload = simulation.PointWorkload.of(row)
         longest = min(validation.measured_times(row).requests, _MOST_SEARCHED)
         expected = simulation.simulate(model, workload, longest, longest // 2)
         requests = max(_FEWEST_SEARCHED, 8 * workload.outstanding)
@@ -511,7 +514,7 @@ def recorded_points(root: Path, model: models.Model) -> pd.DataFrame:
         model: The model.
 
     Returns:
-        The fitted points, then the held-out points, with the columns `points.COLUMNS` and ``id``.
+        The fitted points, then the held-out points, with the columns `points.POINT_COLUMNS` and ``id``.
 
     Raises:
         TwinError: The model records no fit, there is no point of one of the names, or a point cannot be simulated.
@@ -612,7 +615,7 @@ def fit_record(fitted: FitResult, points_source: str, conditions: Mapping[str, A
 def _figures_text(point: Mapping[Any, Any], row: Mapping[Any, Any]) -> str:
     """Return the figures of a point as text: ``measured 136 MiB/s, model 133.6, error -1.8 %``."""
     texts = []
-    for figure, title in validation.FIGURES.items():
+    for figure, title in recorded_errors.FIGURES.items():
         measured, model, error = (row[f"{kind}_{figure}"] for kind in ("measured", "model", "error"))
         if math.isnan(error):
             continue

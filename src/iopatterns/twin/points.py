@@ -24,16 +24,16 @@ from iopatterns.base import engines, files, units
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.models import Model
 
-DIRECTIONS = ("read", "write")
+COUNTED_DIRECTIONS = ("read", "write")
 # Measured figures of a point; empty in a table if they are unknown
-FIGURES = tuple(
+FIGURE_COLUMNS = tuple(
     f"{direction}_{figure}"
     for figure in ("iops", "lat_mean_us", "clat_p50_us", "clat_p99_us")
-    for direction in DIRECTIONS
+    for direction in COUNTED_DIRECTIONS
 )
 IDENTITY = ("drive", "rw", "rwmixread", "bs_bytes", "iodepth", "numjobs")
 _CONDITIONS = ("engine", "direct", "size_bytes", "runtime_s", "ramp_s", "sector_bytes")
-COLUMNS = (*IDENTITY, *_CONDITIONS, *FIGURES, "part", "source")
+POINT_COLUMNS = (*IDENTITY, *_CONDITIONS, *FIGURE_COLUMNS, "part", "source")
 _TEXTS = ("drive", "rw", "engine", "part", "source")
 FIT_PART = "fit"
 _REQUIRED = ("rw", "bs_bytes", "iodepth", "numjobs")
@@ -77,8 +77,8 @@ class Points:
     """Measured points, and the reasons why others were refused.
 
     Attributes:
-        table: A row for each point, with the columns `COLUMNS`. Unknown numbers are NaN and unknown texts empty. Rates
-            are in requests per second, latencies in microseconds, sizes in bytes.
+        table: A row for each point, with the columns `POINT_COLUMNS`. Unknown numbers are NaN and unknown texts empty.
+            Rates are in requests per second, latencies in microseconds, sizes in bytes.
         refused: A line for each refused point or file: place, reason and remedy.
         notes: A line for each assumption about accepted points.
     """
@@ -114,8 +114,8 @@ def read_points(paths: Sequence[str | Path]) -> Points:
 
     A path is a file, a folder or a glob. Of a folder, all files below it that end in ``.json`` are read. Other files
     than ``.csv`` are fio's JSON or JSON+ output. Each section of fio's job file is a point, with the total rate of its
-    jobs. A CSV table has the columns `COLUMNS` (only ``rw``, ``bs_bytes``, ``iodepth``, ``numjobs`` and one figure are
-    required), or those of a table of published values: ``id``, ``rw``, ``bs``, ``value`` and ``unit``.
+    jobs. A CSV table has the columns `POINT_COLUMNS` (required: ``rw``, ``bs_bytes``, ``iodepth``, ``numjobs`` and one
+    figure), or those of a table of published values: ``id``, ``rw``, ``bs``, ``value`` and ``unit``.
 
     Args:
         paths: The paths. The order of the result follows them; files of a folder or glob are sorted by name.
@@ -188,10 +188,10 @@ def of_drive(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def _typed(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     extra = [name for name in ("id", "unit") if any(name in row for row in rows)]
-    table = pd.DataFrame(rows, columns=[*COLUMNS, *extra])
+    table = pd.DataFrame(rows, columns=[*POINT_COLUMNS, *extra])
     texts = [*_TEXTS, *extra]
     table[texts] = table[texts].astype(object).fillna("").astype(str)
-    numbers = [name for name in COLUMNS if name not in _TEXTS]
+    numbers = [name for name in POINT_COLUMNS if name not in _TEXTS]
     table[numbers] = table[numbers].apply(pd.to_numeric).astype(float)
     return table.astype(dict.fromkeys(("bs_bytes", "iodepth", "numjobs"), np.int64))
 
@@ -233,8 +233,8 @@ def _read_table(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
         given = reader.fieldnames or [] if published else names
         if missing := [column for column in required if column not in given]:
             raise TwinError(f"{path}, line 1: no column '{missing[0]}'. Required: {', '.join(required)}.")
-        if not published and not set(names) & set(FIGURES):
-            raise TwinError(f"{path}, line 1: no column with a figure. Valid: {', '.join(FIGURES)}.")
+        if not published and not set(names) & set(FIGURE_COLUMNS):
+            raise TwinError(f"{path}, line 1: no column with a figure. Valid: {', '.join(FIGURE_COLUMNS)}.")
         rows, refused = [], []
         for row in reader:
             where = f"{path}, line {reader.line_num}"
@@ -252,7 +252,7 @@ def _table_row(row: Mapping[str, str], where: str) -> dict[str, Any]:
     found: dict[str, Any] = {"source": where}
     for name, text in row.items():
         column = _ALIASES.get(name, name)
-        if column not in {*COLUMNS, "id"} or not text:
+        if column not in {*POINT_COLUMNS, "id"} or not text:
             continue
         try:
             if column in {*_TEXTS, "id"}:
@@ -283,7 +283,7 @@ def published_row(row: Mapping[str, str], where: str) -> dict[str, Any]:
         where: File and line, with which error messages begin.
 
     Returns:
-        Values by column of `COLUMNS`, and ``id`` and ``unit``.
+        Values by column of `POINT_COLUMNS`, and ``id`` and ``unit``.
 
     Raises:
         TwinError: The point cannot be simulated.
@@ -307,7 +307,7 @@ def published_row(row: Mapping[str, str], where: str) -> dict[str, Any]:
     if not 0 < value < math.inf:
         raise TwinError(f"{where}: value must be above 0")
     shares = read_write_shares(found["rw"], found.get("rwmixread", math.nan))
-    counted = [direction for direction in DIRECTIONS if shares[direction]]
+    counted = [direction for direction in COUNTED_DIRECTIONS if shares[direction]]
     if named := _QUANTITIES.get(row.get("quantity") or ""):
         if named not in counted:
             raise TwinError(
@@ -380,13 +380,13 @@ def _check_workload(found: Mapping[str, Any], where: str) -> None:
 def _check_figures(found: dict[str, Any], where: str) -> None:
     """Drop the figures of directions without requests; raise TwinError for figures that are not valid."""
     shares = read_write_shares(found["rw"], found.get("rwmixread", 0))
-    for name in FIGURES:
+    for name in FIGURE_COLUMNS:
         if name in found and (not shares[name.partition("_")[0]] or not found[name]):
             del found[name]
         elif name in found and not 0 < found[name] < math.inf:
             raise TwinError(f"{where}: {name} is {found[name]:g}, but must be above 0")
-    if not set(found) & set(FIGURES):
-        raise TwinError(f"{where}: no figure is given. Valid: {', '.join(FIGURES)}.")
+    if not set(found) & set(FIGURE_COLUMNS):
+        raise TwinError(f"{where}: no figure is given. Valid: {', '.join(FIGURE_COLUMNS)}.")
 
 
 # --- output of fio --------------------------------------------------------------------------------------------------
@@ -467,7 +467,7 @@ def _fio_row(document: Document, jobs: Sequence[Mapping[str, Any]]) -> dict[str,
             number of results decides which, because fio before 3.39 does not write that option.
 
     Returns:
-        Values by column of `COLUMNS`.
+        Values by column of `POINT_COLUMNS`.
 
     Raises:
         _RefusalError: The section cannot represent the drive.
@@ -498,7 +498,7 @@ def _fio_row(document: Document, jobs: Sequence[Mapping[str, Any]]) -> dict[str,
     outstanding = 0.0
     for direction in distinct(table["direction"]):
         part = table[table["direction"] == direction]
-        if direction not in DIRECTIONS:
+        if direction not in COUNTED_DIRECTIONS:
             raise _RefusalError(
                 f"it has requests of the kind '{direction}', which is not simulated. Leave this job out."
             )
@@ -530,7 +530,7 @@ def _fio_row(document: Document, jobs: Sequence[Mapping[str, Any]]) -> dict[str,
             f"by its rate and latency, only {outstanding:.1f} of {allowed} requests were outstanding (Little's law)."
             " The file system or engine did not keep them outstanding. Measure the block device with libaio, direct=1."
         )
-    return {name: value for name, value in row.items() if name not in FIGURES or value > 0}
+    return {name: value for name, value in row.items() if name not in FIGURE_COLUMNS or value > 0}
 
 
 def _jobs_key(document: Document) -> str:
@@ -655,7 +655,7 @@ def possible_points(found: Points, model: Model) -> Points:
     rate = _LINK_RATES[str(model.identity["transport"])]
     if model.sources["link.rate"][0] == "datasheet":
         rate = min(rate, model.number("link.rate") * _LINK_TOLERANCE)
-    totals = table[[f"{direction}_iops" for direction in DIRECTIONS]].mul(table["bs_bytes"], axis=0)
+    totals = table[[f"{direction}_iops" for direction in COUNTED_DIRECTIONS]].mul(table["bs_bytes"], axis=0)
     too_fast = (totals > rate).any(axis=1)
     refused = [
         f"{source}: it transfers {total / 1e6:.0f} MB/s, but the link of the drive {rate / 1e6:.0f} MB/s. Suspected:"
@@ -701,18 +701,18 @@ def merged_repeats(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     Returns:
         The points, with the geometric mean of each figure over the repeats; and a table of the same index with a column
-        for each of `FIGURES`: the standard deviation of the natural logarithm of the repeats, NaN for a single
+        for each of `FIGURE_COLUMNS`: the standard deviation of the natural logarithm of the repeats, NaN for a single
         measurement.
     """
     names = identities(table)
     first = table.groupby(names, sort=False).first()
-    figures = table[list(FIGURES)]
+    figures = table[list(FIGURE_COLUMNS)]
     logarithms = pd.DataFrame(np.log(figures.where(figures > 0).to_numpy()), table.index, figures.columns)
     means = logarithms.groupby(names, sort=False).mean().transform("exp")
     noise = logarithms.groupby(names, sort=False).std()
     single = names.groupby(names, sort=False).size() == 1
     merged = first.reindex(columns=table.columns)
-    merged[list(FIGURES)] = means.where(~single, first[list(FIGURES)], axis=0)
+    merged[list(FIGURE_COLUMNS)] = means.where(~single, first[list(FIGURE_COLUMNS)], axis=0)
     return merged.reset_index(drop=True), noise.reset_index(drop=True)
 
 

@@ -17,10 +17,10 @@ FIGURES: Mapping[str, str] = {"iops": "IOPS", "lat_mean": "mean latency", "p50":
 # A model serves for a figure up to the first mean error, and does not serve above the second one
 _GOOD, _BAD = 0.10, 0.25
 
-Record = Sequence[Mapping[str, str]]
+ErrorRows = Sequence[Mapping[str, str]]
 
 
-def load_errors(model: Model) -> Record:
+def load_errors(model: Model) -> ErrorRows:
     """Return the recorded errors of a model, as `all_errors` describes them.
 
     Args:
@@ -31,7 +31,7 @@ def load_errors(model: Model) -> Record:
     return [row for row in all_errors() if row["model"] == model.name] if is_shipped else []
 
 
-def all_errors() -> Record:
+def all_errors() -> ErrorRows:
     """Return the recorded errors of all models: a row for each kind of workload and range of outstanding requests.
 
     Returns:
@@ -47,7 +47,7 @@ def all_errors() -> Record:
         return list(csv.DictReader(file))
 
 
-def use_text(rows: Record) -> list[str]:
+def use_text(rows: ErrorRows) -> list[str]:
     """Return what a model should and should not be used for, one sentence per line.
 
     Args:

@@ -9,7 +9,7 @@ import pandas as pd
 import scipy.optimize
 from scipy.stats import qmc
 
-from iopatterns.twin import models, simulation, validation
+from iopatterns.twin import models, recorded_errors, simulation, validation
 from iopatterns.twin.error import TwinError
 from iopatterns.twin.ranges import PlausibleRange
 
@@ -39,13 +39,13 @@ class Target:
         workload: The workload of the point.
         requests: Number of simulated requests.
         ramp: Number of these requests that come first and are not counted.
-        measured: The measured figures by name, see `validation.FIGURES`.
+        measured: The measured figures by name, see `recorded_errors.FIGURES`.
         direction: Direction whose latencies were measured.
         rates: The directions that the measured rate counts.
         weights: The weights of the figures.
     """
 
-    workload: simulation.Workload
+    workload: simulation.PointWorkload
     requests: int
     ramp: int
     measured: Mapping[str, float]
@@ -60,12 +60,12 @@ class Target:
             if name == "iops":
                 value = math.fsum(figures.get(f"{each}_iops", 0.0) for each in self.rates)
             else:
-                value = figures.get(f"{self.direction}_{validation.COLUMNS[name]}", math.nan)
+                value = figures.get(f"{self.direction}_{validation.LATENCY_COLUMNS[name]}", math.nan)
             found.append(self.weights[name] * math.log(value / measured) if value > 0 else _UNREACHED)
         return found
 
 
-def targets(table: pd.DataFrame, noise: pd.DataFrame, lengths: Sequence[tuple[int, int]]) -> list[Target]:
+def search_targets(table: pd.DataFrame, noise: pd.DataFrame, lengths: Sequence[tuple[int, int]]) -> list[Target]:
     """Return the targets of a search.
 
     Args:
@@ -78,13 +78,13 @@ def targets(table: pd.DataFrame, noise: pd.DataFrame, lengths: Sequence[tuple[in
     for index, length in zip(table.index, lengths, strict=True):
         row, point = compared.loc[index], table.loc[index]
         rates = [each for each in ("read", "write") if point[f"{each}_iops"] > 0]
-        measured = {name: row[f"measured_{name}"] for name in validation.FIGURES if row[f"measured_{name}"] > 0}
+        measured = {name: row[f"measured_{name}"] for name in recorded_errors.FIGURES if row[f"measured_{name}"] > 0}
         weights = {}
         for name in measured:
-            column = f"{row['direction']}_{'iops' if name == 'iops' else validation.COLUMNS[name]}"
+            column = f"{row['direction']}_{'iops' if name == 'iops' else validation.LATENCY_COLUMNS[name]}"
             deviation = noise.loc[index, column]
             weights[name] = _WEIGHTS[name] / math.hypot(1, (0 if pd.isna(deviation) else deviation) / _USUAL_NOISE)
-        workload = simulation.Workload.of(point.to_dict())
+        workload = simulation.PointWorkload.of(point.to_dict())
         found.append(Target(workload, *length, measured, str(row["direction"]), rates, weights))
     return found
 
@@ -108,7 +108,7 @@ def mean_distance(model: models.Model, targets: Sequence[Target], figures: Seque
     Args:
         model: The model.
         targets: The points.
-        figures: The figures that count, keys of `validation.FIGURES`.
+        figures: The figures that count, keys of `recorded_errors.FIGURES`.
 
     Raises:
         TwinError: The model is too small for a point.

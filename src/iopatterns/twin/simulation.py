@@ -23,8 +23,8 @@ _BUFFERS = 4  # a run that writes fills the write buffer this many times
 
 
 @dataclass(frozen=True)
-class Workload:
-    """Workload of a point.
+class PointWorkload:
+    """The workload of a measured point.
 
     Attributes:
         rw: Kind of workload as in fio, an item of `points.WORKLOADS`.
@@ -43,8 +43,8 @@ class Workload:
     region_bytes: float = math.inf
 
     @classmethod
-    def of(cls, row: Mapping[Any, Any]) -> "Workload":
-        """Return the workload of a row with the columns `points.COLUMNS`."""
+    def of(cls, row: Mapping[Any, Any]) -> "PointWorkload":
+        """Return the workload of a row with the columns `points.POINT_COLUMNS`."""
         size_bytes = float(row["size_bytes"])
         return cls(
             str(row["rw"]),
@@ -61,7 +61,9 @@ class Workload:
         return self.iodepth * self.numjobs
 
 
-def simulate(model: models.Model, workload: Workload, requests: int, ramp: int = 0, seed: int = 1) -> dict[str, float]:
+def simulate(
+    model: models.Model, workload: PointWorkload, requests: int, ramp: int = 0, seed: int = 1
+) -> dict[str, float]:
     """Simulate a workload on a model; return its figures.
 
     Args:
@@ -73,7 +75,7 @@ def simulate(model: models.Model, workload: Workload, requests: int, ramp: int =
         seed: Seed of the offsets and operations, and of the drive's random numbers.
 
     Returns:
-        Values by figure, see `points.FIGURES`; only of directions with requests.
+        Values by figure, see `points.FIGURE_COLUMNS`; only of directions with requests.
 
     Raises:
         TwinError: The drive is too small for one request per job, or its parameters contradict each other.
@@ -120,7 +122,7 @@ def simulate(model: models.Model, workload: Workload, requests: int, ramp: int =
     return figures
 
 
-def _submit_us(model: models.Model, workload: Workload) -> float:
+def _submit_us(model: models.Model, workload: PointWorkload) -> float:
     """Return the time of a submission, by which fio's completion latency is shorter than its latency."""
     pages = -(-workload.bs_bytes // 4096)
     return (model.number("host.submit_time") + pages * model.number("host.page_time")) / 1e3
@@ -151,7 +153,9 @@ class Times:
         return self.ramp + max(_FEWEST_REQUESTS, round(self.runtime_s * self.rate))
 
 
-def settled(model: models.Model, workload: Workload, times: Times, most_requests: int) -> tuple[dict[str, float], int]:
+def settled(
+    model: models.Model, workload: PointWorkload, times: Times, most_requests: int
+) -> tuple[dict[str, float], int]:
     """Simulate a workload until its figures are settled, at most for the time of the measurement.
 
     The workload is simulated for `_LENGTHENED` times as many requests again and again. The figures are settled if the
@@ -189,7 +193,7 @@ def agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
     )
 
 
-def _buffered_requests(model: models.Model, workload: Workload) -> int:
+def _buffered_requests(model: models.Model, workload: PointWorkload) -> int:
     """Return how many requests fill the write buffer of a drive `_BUFFERS` times; 0 if the workload does not write."""
     share = points.read_write_shares(workload.rw, workload.rwmixread)["write"]
     if not share:

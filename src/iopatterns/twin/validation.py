@@ -13,22 +13,20 @@ import pandas as pd
 
 from iopatterns.base import units
 from iopatterns.twin import models, points, simulation
+from iopatterns.twin.recorded_errors import FIGURES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Figures of a point whose errors are reported, with their names for people. The rate is that of all requests; the
-# latencies are those of the direction with more requests.
-FIGURES: Mapping[str, str] = {"iops": "IOPS", "lat_mean": "mean latency", "p50": "p50", "p99": "p99"}
 # The columns of latencies by figure, without the direction
-COLUMNS = {"lat_mean": "lat_mean_us", "p50": "clat_p50_us", "p99": "clat_p99_us"}
+LATENCY_COLUMNS = {"lat_mean": "lat_mean_us", "p50": "clat_p50_us", "p99": "clat_p99_us"}
 MOST_REQUESTS = 1_000_000  # of a simulated point
 _RUNTIME_S = 60.0  # of a point whose runtime is unknown
 _DARKEST = 0.5  # error with the darkest colour of the heat map
 
 
-def simulate(
+def simulate_points(
     model: models.Model,
     table: pd.DataFrame,
     *,
@@ -41,32 +39,33 @@ def simulate(
 
     Args:
         model: The model of the drive.
-        table: Points with the columns `points.COLUMNS`.
+        table: Points with the columns `points.POINT_COLUMNS`.
         most_requests: Limit of the simulated requests of a point.
         seen: Function that is called after each point, with the number of points so far.
 
     Returns:
-        A table of the same index with a column for each of `points.FIGURES`; NaN for directions without requests.
+        A table of the same index with a column for each of `points.FIGURE_COLUMNS`; NaN for directions without
+        requests.
 
     Raises:
         TwinError: The drive is too small for a point.
     """
-    found: dict[simulation.Workload, dict[str, float]] = {}  # repeats of a point are simulated once
+    found: dict[simulation.PointWorkload, dict[str, float]] = {}  # repeats of a point are simulated once
     rows = []
     for number, row in enumerate(table.to_dict("records")):
-        workload = simulation.Workload.of(row)
+        workload = simulation.PointWorkload.of(row)
         if workload not in found:
             found[workload], _ = simulation.settled(model, workload, measured_times(row), most_requests)
         rows.append(found[workload])
         seen(number + 1)
-    return pd.DataFrame(rows, index=table.index, columns=list(points.FIGURES), dtype=float)
+    return pd.DataFrame(rows, index=table.index, columns=list(points.FIGURE_COLUMNS), dtype=float)
 
 
 def measured_times(row: Mapping[Any, Any]) -> simulation.Times:
     """Return rate, runtime and ramp time of a measured point; 60 s without a ramp if they are unknown.
 
     Args:
-        row: Values by column of `points.COLUMNS`.
+        row: Values by column of `points.POINT_COLUMNS`.
     """
     runtime_s = float(row["runtime_s"]) if row["runtime_s"] > 0 else _RUNTIME_S
     return simulation.Times(measured_rate(row), runtime_s, float(row["ramp_s"]) if row["ramp_s"] > 0 else 0.0)
@@ -79,13 +78,13 @@ def measured_rate(row: Mapping[Any, Any]) -> float:
     latency by Little's law: outstanding requests divided by the latency.
 
     Args:
-        row: Values by column of `points.COLUMNS`.
+        row: Values by column of `points.POINT_COLUMNS`.
     """
     shares = points.read_write_shares(row["rw"], row["rwmixread"])
-    known = [direction for direction in points.DIRECTIONS if row[f"{direction}_iops"] > 0]
+    known = [direction for direction in points.COUNTED_DIRECTIONS if row[f"{direction}_iops"] > 0]
     if known:
         return float(sum(row[f"{each}_iops"] for each in known) / sum(shares[each] for each in known))
-    latencies = [row[name] for name in points.FIGURES if not name.endswith("iops") and row[name] > 0]
+    latencies = [row[name] for name in points.FIGURE_COLUMNS if not name.endswith("iops") and row[name] > 0]
     return float(row["iodepth"] * row["numjobs"] * 1e6 / latencies[0])
 
 
@@ -93,8 +92,8 @@ def errors(table: pd.DataFrame, simulated: pd.DataFrame) -> pd.DataFrame:
     """Return the errors of a simulated drive at points.
 
     Args:
-        table: Points with the columns `points.COLUMNS`.
-        simulated: Simulated figures with the columns `points.FIGURES`, of the same index.
+        table: Points with the columns `points.POINT_COLUMNS`.
+        simulated: Simulated figures with the columns `points.FIGURE_COLUMNS`, of the same index.
 
     Returns:
         A row for each point, of the same index: the columns `points.IDENTITY`, ``part``, ``source``, ``direction``
@@ -109,11 +108,11 @@ def errors(table: pd.DataFrame, simulated: pd.DataFrame) -> pd.DataFrame:
     for figure in FIGURES:
         for kind, source in (("measured", table), ("model", simulated)):
             if figure == "iops":
-                counted = pd.concat([table[f"{each}_iops"] > 0 for each in points.DIRECTIONS], axis=1)
-                rates = source[[f"{each}_iops" for each in points.DIRECTIONS]]
+                counted = pd.concat([table[f"{each}_iops"] > 0 for each in points.COUNTED_DIRECTIONS], axis=1)
+                rates = source[[f"{each}_iops" for each in points.COUNTED_DIRECTIONS]]
                 value = rates.where(counted.to_numpy()).sum(axis=1, min_count=1)
             else:
-                column = COLUMNS[figure]
+                column = LATENCY_COLUMNS[figure]
                 value = source[f"read_{column}"].where(reads, source[f"write_{column}"])
             found[f"{kind}_{figure}"] = value.where(value > 0)
         found[f"error_{figure}"] = found[f"model_{figure}"] / found[f"measured_{figure}"] - 1
@@ -166,7 +165,7 @@ def noise_floor(table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     divided by the smaller, minus 1.
 
     Args:
-        table: Points with the columns `points.COLUMNS`.
+        table: Points with the columns `points.POINT_COLUMNS`.
         by: Columns of ``table``: each combination of their values has rows of its own.
 
     Returns:
@@ -238,7 +237,7 @@ def summary_table(found: pd.DataFrame, noise: pd.DataFrame | None = None) -> str
     return "\n".join(lines)
 
 
-def heat_map(
+def error_maps(
     errors: pd.DataFrame, figures: Sequence[str] = tuple(FIGURES), noise: pd.DataFrame | None = None
 ) -> "Figure":
     """Draw the errors over depth and jobs: a row of panels for each workload, and a column for each figure.

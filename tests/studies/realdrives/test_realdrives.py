@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -117,14 +118,14 @@ def test_repeated_measurements_are_in_one_part() -> None:
 
 def test_the_default_run_measures_each_point_up_to_64_outstanding_and_a_limited_number_of_requests() -> None:
     conf = config.load_config(ROOT, {"studies": ["realdrives"]})
-    rates: dict[tuple[object, ...], float] = {}
+    rates: dict[tuple[Any, ...], float] = {}
     for row in points().to_dict("records"):
-        key = (row["drive"], row["rw"], row["rwmixread"] if row["rw"] == "randrw" else None)
+        workload = (row["drive"], row["rw"], row["rwmixread"] if row["rw"] == "randrw" else None)
         rate = np.nansum([row["read_iops"], row["write_iops"]])
-        rates[*key, row["bs_bytes"], row["iodepth"], row["numjobs"]] = rate
-    requests, measured = 0.0, set()
+        rates[*workload, row["bs_bytes"], row["iodepth"], row["numjobs"]] = rate
+    requests, measured = 0.0, set[tuple[Any, ...]]()
     for cell in grid.expand_grid(conf, "realdrives"):
-        fio = cell.specification["fio"]
+        fio: Any = cell.specification["fio"]
         key = (cell.drive, fio["rw"], fio.get("rwmixread"), fio["bs"], fio["iodepth"], fio["numjobs"])
         requests += rates[key] * cell.specification["runtime_ms"] / 1000
         measured.add(key)
@@ -145,7 +146,7 @@ def compared() -> pd.DataFrame:
     """Errors of made-up simulated figures: the measured figure times a number that depends on the row."""
     chosen = points()[points()["drive"].isin(["s4610", "f1", "optane-p4800x"])]
     simulated = pd.DataFrame(index=chosen.index)
-    for number, name in enumerate(column for column in chosen if column.startswith(("read_", "write_"))):
+    for number, name in enumerate(column for column in map(str, chosen) if column.startswith(("read_", "write_"))):
         simulated[name] = chosen[name] * (1 + 0.01 * ((chosen.index + number) % 37 - 11))
     found: pd.DataFrame = realdrives.errors_of(chosen, simulated)
     return found
@@ -174,7 +175,7 @@ def test_the_leaderboard_has_the_statistics_of_each_part(compared: pd.DataFrame)
 
 
 def test_a_target_counts_test_rows_up_to_64_outstanding_requests(compared: pd.DataFrame) -> None:
-    found = realdrives.targets(compared, points()).data
+    found = realdrives.targets_table(compared, points()).data
     row = found[(found["drive"] == "s4610") & (found["kind"] == "writes") & (found["figure"] == "IOPS")].iloc[0]
     used = compared[(compared["rw"] == "randwrite") & (compared["drive"] == "s4610")]
     used = used[(used["iodepth"] * used["numjobs"] <= 64) & (used["part"] == "test")]
@@ -191,12 +192,12 @@ def test_a_target_yields_to_the_noise_floor(compared: pd.DataFrame) -> None:
     noisy = points().copy()
     of_reads = (noisy["drive"] == "s4610") & (noisy["rw"] == "randread")
     repeated = noisy[of_reads].assign(**{name: noisy[name] * 1.1 for name in ("read_iops", "read_lat_mean_us")})
-    found = realdrives.targets(compared, pd.concat([noisy, repeated], ignore_index=True)).data
+    found = realdrives.targets_table(compared, pd.concat([noisy, repeated], ignore_index=True)).data
     row = found[(found["drive"] == "s4610") & (found["kind"] == "reads") & (found["figure"] == "IOPS")].iloc[0]
     assert row["noise_median"] == pytest.approx(0.1)
     assert row["mean_limit"] == pytest.approx(0.2)
     twice = noisy[of_reads].assign(**{name: noisy[name] * 1.3 for name in ("read_iops", "read_lat_mean_us")})
-    found = realdrives.targets(compared, pd.concat([noisy, twice], ignore_index=True)).data
+    found = realdrives.targets_table(compared, pd.concat([noisy, twice], ignore_index=True)).data
     row = found[(found["drive"] == "s4610") & (found["kind"] == "reads") & (found["figure"] == "IOPS")].iloc[0]
     assert row["outcome"] == "no target"
 

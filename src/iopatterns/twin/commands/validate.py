@@ -41,12 +41,12 @@ def command(
     found = points.possible_points(points.read_points(paths), loaded)
     for line in [*found.refused, *found.notes]:
         messages.say(line)
-    errors = validation.errors(found.table, validation.simulate(loaded, found.table))
+    errors = validation.errors(found.table, validation.simulate_points(loaded, found.table))
     noise = validation.noise_floor(found.table)
     click.echo(validation.error_table(errors))
     click.echo()
     click.echo(validation.summary_table(validation.summary(errors), noise))
     if file is not None:
-        figure = validation.heat_map(errors, noise=validation.noise_floor(found.table, by=["rw", "rwmixread"]))
+        figure = validation.error_maps(errors, noise=validation.noise_floor(found.table, by=["rw", "rwmixread"]))
         with file as temporary:
             figure.savefig(temporary)
