@@ -161,6 +161,8 @@ class RunLog(LogHandlerBase):
         self._quiet = any(getattr(each, "name", "") == "ALL" for each in settings.quiet or ())
         self._is_off = settings.verbose or settings.printshellcmds or settings.debug_dag
         self._batches: Mapping[str, batches.Batch] = {}
+        # rules whose jobs a dry run does not list, because the list of cells implies them
+        self._implied: frozenset[str] = frozenset()
         self._measuring: _Measuring | None = None
         self._jobs: dict[int, _Job] = {}
         self._failed: dict[int, _Job] = {}
@@ -261,10 +263,12 @@ class RunLog(LogHandlerBase):
                 self._print(line)
             if not (is_dry or self._quiet):
                 self._measuring = _Measuring(self.cells, outstanding, self._stream)
+        if is_dry:
+            self._implied = frozenset(f"collect_{cell.study}" for cell in unfinished)
         others = sum(
             int(count)
             for rule, count in stats.items()
-            if rule not in {"total", "all"} and not rule.startswith("measure_")
+            if rule not in {"total", "all", *self._implied} and not rule.startswith("measure_")
         )
         if is_dry and others:
             self._print(f"{'Then' if outstanding else 'To do:'} {others} step{'' if others == 1 else 's'}:")
@@ -275,7 +279,7 @@ class RunLog(LogHandlerBase):
             self._print(f"{self._failure(self._failed.pop(number))} It is started again.")
         message = str(about.get("rule_msg") or rule).strip()
         self._jobs[number] = _Job(rule, message, list(about.get("log") or ()))
-        if rule.startswith("measure_"):
+        if rule.startswith("measure_") or rule in self._implied:
             return
         if not self.common_settings.dryrun:
             self._print(message)
