@@ -284,7 +284,7 @@ def test_the_report_and_the_model_name_a_parameter_at_a_bound(tmp_path: Path) ->
 
 def test_to_repeat_a_fit_takes_no_other_options() -> None:
     said = command("fit", "px05smb040", "--move", "link.rate")
-    assert (said.returncode, "To fit anew, give the points." in said.stderr) == (2, True)
+    assert (said.returncode, "To fit again, give points." in said.stderr) == (2, True)
     said = command("fit", "nvme-generic")
     assert (said.returncode, "records no fit to repeat. Give the measured points." in said.stderr) == (2, True)
 

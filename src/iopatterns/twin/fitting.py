@@ -780,7 +780,7 @@ def fit_from_files(
     elif model is None:
         raise TwinError(f"'{NEAREST}' chooses the model that is nearest to measured points. Give the points.")
     elif move or settings or stated:
-        raise TwinError(f"{model.name}: to repeat the recorded fit, give only the model. To fit anew, give the points.")
+        raise TwinError(f"{model.name}: to repeat the recorded fit, give only the model. To fit again, give points.")
     else:
         found, source = repeat_fit(model, root), str(model.fit.get("points"))
         keys_kept = ("ramp_time_s", "runtime_s", "runtimes_s", "region_bytes")

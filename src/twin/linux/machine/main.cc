@@ -282,7 +282,7 @@ class Machine {
     }
   }
 
-  // Prints the charges of the guest's programs, and tells `twin linux` how often the host's clock had an influence.
+  // Prints the charges of the guest's programs, and reports to `twin linux` how often the host's clock mattered.
   void summarise() const {
     if (plan_.charges()) {
       std::fprintf(stderr, "twin: charged %llu system calls (%lld ns each) and %llu page faults (%lld ns each)\n",
