@@ -69,6 +69,8 @@ def errors(studies: Studies) -> str:
     rows = ["| study | fitted | built into the model | independent | worst independent |", "|---|---|---|---|---|"]
     for name, study in sorted(studies.items()):
         by_class = study["by_class"]["values"]
+        if not any(by_class[class_]["values"] for class_ in CLASSES):
+            continue
         shown = [
             f"{each['values']} numbers, {each['mean_absolute_percent']:.1f} %" if each["values"] else "–"
             for each in (by_class[class_] for class_ in CLASSES)

@@ -19,7 +19,7 @@ _SUFFIXES = (".svg", ".pdf", ".png")
 def command(
     model: str, paths: tuple[str, ...], output: Path | None, settings: tuple[str, ...], overwrite: bool
 ) -> None:
-    """Run the measured points of each PATH on MODEL, and print the errors.
+    """Simulate measured points on MODEL, and print the errors.
 
     A PATH is fio's JSON or JSON+ output, a folder or glob of such files (the results of bench-fio, for example), or a
     CSV table, as for `twin fit`. The command prints the errors of rate, mean latency, and 50th and 99th percentile for
