@@ -2,17 +2,17 @@
 # no declared outputs: Snakemake deletes those before a rule runs.
 rule readme:
     input:
-        f"{RESULTS}/scorecard.json",
+        scorecard=f"{RESULTS}/scorecard.json",
         # the errors of models, which become data/twins/errors.csv
         errors=[
             path
             for study in CELLS.studies
             for path in study_rules.table_files(CONF, study)
-            if path.endswith("/errors.csv")
+            if Path(path).name == "errors.csv"
         ],
     log:
         f"{RESULTS}/logs/readme.log",
     message:
         "Writing the numbers of README.md and docs/ from the scorecard"
     shell:
-        'python docs/write_numbers.py "$(dirname {input[0]:q})" 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}'
+        'python docs/write_numbers.py "$(dirname {input.scorecard:q})" 2>&1 | tee {log:q}; exit ${{PIPESTATUS[0]}}'
