@@ -60,7 +60,7 @@ PLACES = {
     "controller": Place(f"{_TWIN}/controller/ssd.cc", "Ssd::start", "tests/native/controller_test.cc"),
     "ftl": Place(f"{_TWIN}/ftl/page_ftl.cc", "PageFtl::write", "tests/native/ftl_test.cc"),
     "flash": Place(f"{_TWIN}/flash/flash.cc", "Flash::array_read", "tests/native/flash_test.cc"),
-    "completion": Place(f"{_TWIN}/preload/drive_file.cc", "drive_advance", "tests/twin/test_device.py"),
+    "completion": Place(f"{_TWIN}/preload/drive_file.cc", "advance", "tests/twin/test_device.py"),
     # ---- only in the table
     "cell name": Place(f"{_PACKAGE}/raw/cells.py", "specification_digest", "tests/unit/test_grid.py"),
     "options": Place(f"{_PACKAGE}/configuration/factors.py", "_TABLE", "tests/unit/test_factors.py"),

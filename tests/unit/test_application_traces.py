@@ -22,7 +22,8 @@ def test_a_faulty_line_ends_a_conversion_with_one_message_and_no_file(tmp_path: 
     command = [sys.executable, "-m", "iopatterns", "calls", "convert", str(trace), str(output)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"iopatterns: error: {trace}, line 2: no result after the call of 'read': '3, 5'\n"
+    fault = f"iopatterns: error: {trace}, line 2: no result after the call of 'read': '3, 5'"
+    assert done.stderr == f"{fault}. `iopatterns calls convert --skip-bad` leaves out faulty lines\n"
     assert [path.name for path in tmp_path.iterdir()] == ["t"]
     done = subprocess.run([*command, "--skip-bad"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
