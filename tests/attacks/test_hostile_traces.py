@@ -36,7 +36,8 @@ def assert_refused(done: subprocess.CompletedProcess[str], *parts: str) -> None:
 
 
 BEYOND_INT64 = ["inf", "-inf", "nan", "18446744073709551616", "18446744073709551615", "9223372036854775807", "1e300"]
-NOT_NUMBERS = ["", "-1", "1.5", "'x'", "0x10", "1;2", "\x1b[31m"]
+# hexadecimal numbers such as 0x10 are numbers
+NOT_NUMBERS = ["", "-1", "1.5", "'x'", "0x1g", "1;2", "\x1b[31m"]
 
 
 @pytest.mark.parametrize(
@@ -139,11 +140,12 @@ def test_line_breaks_and_escapes_do_not_reach_the_message(tmp_path: Path) -> Non
     trace.write_text("operation,\x1b[31m\n")
     assert_refused(replay(trace), "no column")
     trace.write_text(HEAD + '"re\nad",0,4096,0\n')
-    assert_refused(replay(trace), "line 2: 1 values, but the header has 4 columns")
+    assert_refused(replay(trace), "line 2: 1 values, but there are 4: operation")
     trace.write_text(HEAD + f"re\x1b[31m{'x' * 4000},0,4096,0\n")
     assert_refused(replay(trace), "line 2: no operation")
     trace.write_text(",".join(f"c{number}" for number in range(20_000)) + "\n1\n")
-    assert_refused(replay(trace), "line 1: longer than 4096 characters")
+    assert_refused(replay(trace), "no column")
+    assert len(replay(trace).stderr) < 1000
 
 
 def record(action: int = 1, category: int = 1 << 1, size: int = 4096, extra: bytes = b"", **other: int) -> bytes:
@@ -161,9 +163,7 @@ def record(action: int = 1, category: int = 1 << 1, size: int = 4096, extra: byt
         (record() + record(extra=b"x" * 9)[:-1], "byte 48: the 9 bytes after the record are cut off"),
         (record() + b"?" * 10**6, "byte 48: not a record of blktrace"),
         (record(magic=0x65617406), "byte 0: version 6 of blktrace; only version 7 is supported"),
-        (record(sector=2**63), "byte 0: sector 9223372036854775808 is too large"),
         (record(time=2**63), "byte 0: more than 146 years after the start"),
-        (record() + record(device=8 << 20 | 16), "byte 48: device 8,16, but 8,0 before"),
         (record(action=9), "no request queued (Q) or issued to the drive (D)"),
         (struct.pack("<I", 0x65617407), "byte 0: the record is cut off: 4 of 48 bytes"),
     ],
@@ -173,6 +173,22 @@ def test_the_message_names_a_broken_record_of_blktrace(content: bytes, message: 
     trace = tmp_path / "dump"
     trace.write_bytes(content)
     assert_refused(replay(trace), str(trace), message)
+
+
+@pytest.mark.parametrize(
+    ("other", "coverage"),
+    [
+        (record(sector=2**63), "1 requests; left out: 1 events at the impossible sector 9223372036854775808"),
+        (record(device=8 << 20 | 16), "2 requests; by part: 8,0 (1), 8,16 (1); nothing left out"),
+    ],
+    ids=["impossible sector", "second device"],
+)
+def test_the_coverage_names_what_a_record_of_blktrace_changes(other: bytes, coverage: str, tmp_path: Path) -> None:
+    trace = tmp_path / "dump"
+    trace.write_bytes(record() + other)
+    done = replay(trace)
+    assert done.returncode == 0
+    assert coverage in done.stderr
 
 
 def test_faulty_lines_are_skipped_and_counted_with_skip_bad(tmp_path: Path) -> None:
@@ -190,7 +206,8 @@ def test_faulty_lines_are_skipped_and_counted_with_skip_bad(tmp_path: Path) -> N
     assert_refused(replay(trace, "--skip-bad"), str(trace), "all lines are faulty", "longer than 4096")
     trace.write_bytes(record() + b"?" * 100_001 + record(time=7) + record(sector=2**63) + record()[:7])
     done = replay(trace, "--skip-bad")
-    assert (json.loads(done.stdout)["skipped"], json.loads(done.stdout)["summary"]["requests"]) == (3, 2)
+    assert (json.loads(done.stdout)["skipped"], json.loads(done.stdout)["summary"]["requests"]) == (2, 2)
+    assert "left out: 1 events at the impossible sector" in done.stderr
 
 
 def test_a_failed_conversion_leaves_no_file_and_overwrites_nothing(tmp_path: Path) -> None:
@@ -198,8 +215,10 @@ def test_a_failed_conversion_leaves_no_file_and_overwrites_nothing(tmp_path: Pat
     trace.write_text(f"{HEAD}read,0,4096,5\nraed,0,4096,5\n")
     with pytest.raises(TwinError, match="line 3: no operation"):
         convert_trace(trace, output)
-    with pytest.raises(TwinError, match=r"must end in \.parquet"):
+    with pytest.raises(TwinError, match="line 3: no operation"):
         convert_trace(trace, tmp_path / "out.csv")
+    with pytest.raises(TwinError, match=r"must end in \.parquet"):
+        convert_trace(trace, tmp_path / "out.doc")
     trace.write_text(f"{HEAD}read,0,4096,5\nread,0,4096,4\n")
     with pytest.raises(TwinError, match="request 1: arrives 1000 ns before"):
         convert_trace(trace, output)

@@ -120,7 +120,9 @@ INPUTS = {
     "twin fit PATHS": "read",
     "twin linux --folder": "an existing folder in which the user's own program writes",
     "twin linux --kernel": "read",
+    "twin replay --adapter": "read",
     "twin replay TRACE": "read",
+    "twin trace --adapter": "read",
     "twin trace TRACE": "read",
     "twin validate PATHS": "read",
 }
