@@ -31,7 +31,7 @@ def write_requests(path: Path, count: int) -> Path:
 @pytest.mark.parametrize(
     ("name", "count", "program"),
     [
-        ("a.csv", 500_000, (*TWIN, "trace")),
+        ("a.csv", 4_000_000, (*TWIN, "trace")),
         ("a.parquet", 5_000_000, (*TWIN, "trace")),
         ("a.log", 500_000, (*TWIN, "trace")),
         ("a.log", 500_000, (TWIN[0], "-m", "iopatterns", "calls", "convert")),
