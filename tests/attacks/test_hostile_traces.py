@@ -36,8 +36,7 @@ def assert_refused(done: subprocess.CompletedProcess[str], *parts: str) -> None:
 
 
 BEYOND_INT64 = ["inf", "-inf", "nan", "18446744073709551616", "18446744073709551615", "9223372036854775807", "1e300"]
-# hexadecimal numbers such as 0x10 are numbers
-NOT_NUMBERS = ["", "-1", "1.5", "'x'", "0x1g", "1;2", "\x1b[31m"]
+NOT_NUMBERS = ["", "-1", "1.5", "'x'", "0x10", "0X10", "1;2", "\x1b[31m"]
 
 
 @pytest.mark.parametrize(
@@ -144,8 +143,7 @@ def test_line_breaks_and_escapes_do_not_reach_the_message(tmp_path: Path) -> Non
     trace.write_text(HEAD + f"re\x1b[31m{'x' * 4000},0,4096,0\n")
     assert_refused(replay(trace), "line 2: no operation")
     trace.write_text(",".join(f"c{number}" for number in range(20_000)) + "\n1\n")
-    assert_refused(replay(trace), "no column")
-    assert len(replay(trace).stderr) < 1000
+    assert_refused(replay(trace), "line 1: longer than 4096 characters")
 
 
 def record(action: int = 1, category: int = 1 << 1, size: int = 4096, extra: bytes = b"", **other: int) -> bytes:

@@ -175,6 +175,8 @@ def _delimited_form(source: TraceFile, lines: list[str]) -> TraceForm | None:
             guess = f"this looks like a block trace of {fitting.name}: {fitting.description}"
             return _with_layout(fitting.name, fitting, header_lines, guess)
     if compressed.plain_name(source.path).suffix == ".csv" and not any(map(str.isdigit, names)):
+        if len(first) >= source.MOST_LINE:
+            raise source.error(f"longer than {source.MOST_LINE} characters", "line 1")
         source.check_columns(names)
     return None
 

@@ -432,6 +432,8 @@ def parse_block(block: bytes, layout: Layout) -> pd.DataFrame | None:
     import pyarrow as pa
     import pyarrow.csv
 
+    if b"0x" in block or b"0X" in block:  # pyarrow would read hexadecimal numbers, which no layout has
+        return None
     if layout.separator == " " and (block.startswith(b" ") or any(mark in block for mark in _UNEVEN)):
         block = re.sub(rb"(?m)^ +| +\r?$", b"", re.sub(rb"[ \t]+", b" ", block))
     types = dict.fromkeys((layout.operation, *layout.volume), pa.dictionary(pa.int32(), pa.string()))
