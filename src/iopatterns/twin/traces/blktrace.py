@@ -48,7 +48,7 @@ KERNEL_SECTOR_BYTES = 512
 _READ, _WRITE, _FLUSH, _DISCARD = (OPERATIONS[name] for name in ("read", "write", "flush", "discard"))
 _EXAMINED_EVENTS = 100_000  # events that determine which requests a trace contains
 _MAX_IN_FLIGHT = 100_000  # bounds the memory if completions were lost
-_COUNTED = frozenset({"Q", "D"})  # of the events of a request, those that are counted if it is left out
+_COUNTED = frozenset({"Q", "D"})  # a request that is left out counts once for each of these events
 _IMPOSSIBLE = "events at the impossible sector {}"
 _PACKETS_LEFT_OUT = "events of packet commands, such as INQUIRY"
 
@@ -105,6 +105,39 @@ def event_tables(source: TraceFile, events: BlockEvents, actions: str) -> Iterat
         columns["action"] = tuple(map(_ALL.index, columns["action"]))
         table = pd.DataFrame({name: np.array(columns[name], dtype=each) for name, each in _TYPES.items()})
         yield table.assign(device=pd.Categorical(columns["device"]))
+
+
+def events_of_lines(
+    source: TraceFile,
+    actions: str,
+    parse_plain: Callable[[TraceFile, bytes, str], pd.DataFrame],
+    parse: Callable[[str], BlockEvent | None],
+) -> Iterator[pd.DataFrame]:
+    """Yield the events in the lines of a text file as tables: a block of lines at once, or line by line.
+
+    Args:
+        source: The trace file, which receives the faults.
+        actions: Letters of the actions whose events are returned, see `BlockEvent`.
+        parse_plain: Returns the events in a block of lines, given the source, the block and `actions`. It raises
+            NotPlainError if a line needs a closer look.
+        parse: Returns the event in a line, or None for a line without an event. It raises ValueError for a faulty line.
+    """
+
+    def parsed(lines: Iterable[tuple[int, str]]) -> BlockEvents:
+        for number, line in lines:
+            try:
+                event = parse(line)
+            except ValueError as problem:
+                source.fault(f"line {number}", problem)
+                continue
+            if event is not None:
+                yield f"line {number}", event
+
+    for begin, block in line_blocks(source):
+        try:
+            yield parse_plain(source, block, actions)
+        except NotPlainError:
+            yield from event_tables(source, parsed(numbered_lines(source, block, begin)), actions)
 
 
 def event_table(columns: Mapping[str, "pyarrow.Array"], action_names: Mapping[str, str]) -> pd.DataFrame:
@@ -330,30 +363,17 @@ def read_blkparse(source: TraceFile) -> Iterator[pd.DataFrame]:
 def _text_events(source: TraceFile, actions: str) -> Iterator[pd.DataFrame]:
     is_over = False
 
-    def parsed(lines: Iterable[tuple[int, str]]) -> BlockEvents:
+    def parse(line: str) -> BlockEvent | None:
         nonlocal is_over
-        for number, line in lines:
-            if line.startswith(_SUMMARY):
-                lost = _LOST.match(line)
-                source.coverage.left_out["events that blktrace lost"] += int(lost[1]) if lost else 0
-                is_over = True
-            if is_over and not BLKPARSE_LINE.match(line):
-                continue
-            if line.startswith(BLKPARSE_HEADER) or not line.strip():
-                continue
-            try:
-                event = _parse_event(line)
-            except ValueError as problem:
-                source.fault(f"line {number}", problem)
-                continue
-            if event is not None:
-                yield f"line {number}", event
+        if line.startswith(_SUMMARY):
+            lost = _LOST.match(line)
+            source.coverage.left_out["events that blktrace lost"] += int(lost[1]) if lost else 0
+            is_over = True
+        if is_over and not BLKPARSE_LINE.match(line):
+            return None
+        return None if line.startswith(BLKPARSE_HEADER) or not line.strip() else _parse_event(line)
 
-    for begin, block in line_blocks(source):
-        try:
-            yield _parse_plain(source, block, actions)
-        except NotPlainError:
-            yield from event_tables(source, parsed(numbered_lines(source, block, begin)), actions)
+    return events_of_lines(source, actions, _parse_plain, parse)
 
 
 def _parse_plain(source: TraceFile, block: bytes, actions: str) -> pd.DataFrame:

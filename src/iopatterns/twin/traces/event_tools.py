@@ -11,9 +11,8 @@ from iopatterns.base.input_file import MAX_NUMBER, printable
 from iopatterns.twin.traces.blktrace import (
     KERNEL_SECTOR_BYTES,
     BlockEvent,
-    BlockEvents,
     event_table,
-    event_tables,
+    events_of_lines,
     operation_of,
     read_events,
 )
@@ -73,21 +72,7 @@ def read_perf(source: TraceFile) -> Iterator[pd.DataFrame]:
 
 
 def _perf_events(source: TraceFile, actions: str) -> Iterator[pd.DataFrame]:
-    def parsed(lines: Iterable[tuple[int, str]]) -> BlockEvents:
-        for number, line in lines:
-            try:
-                event = _parse_event(line)
-            except ValueError as problem:
-                source.fault(f"line {number}", problem)
-                continue
-            if event is not None:
-                yield f"line {number}", event
-
-    for begin, block in line_blocks(source):
-        try:
-            yield _parse_plain(source, block, actions)
-        except NotPlainError:
-            yield from event_tables(source, parsed(numbered_lines(source, block, begin)), actions)
+    return events_of_lines(source, actions, _parse_plain, _parse_event)
 
 
 def _parse_plain(source: TraceFile, block: bytes, actions: str) -> pd.DataFrame:
