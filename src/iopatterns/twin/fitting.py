@@ -357,9 +357,10 @@ def _free_names(model: models.Model) -> list[str]:
 
 
 def _spread(table: pd.DataFrame) -> pd.DataFrame:
-    """Return at most `_SEARCHED_POINTS` points, each of which differs most from those chosen before it.
+    """Return at most `_SEARCHED_POINTS` points that differ from each other as much as possible.
 
-    The distance of two points counts doublings of depth, jobs and block size, and twice as much for another workload.
+    Each next point is the one with the largest distance to the points that are already chosen. The distance of two
+    points counts doublings of depth, jobs and block size, and twice as much for another workload.
 
     Args:
         table: The points.
@@ -702,7 +703,7 @@ def advice(fitted: FitResult) -> str:
 
 
 def _nearest(table: pd.DataFrame, say: Callable[[str], None]) -> models.Model:
-    """Return the shipped model that is nearest to the points; report its error and that of the next one."""
+    """Return the shipped model that is nearest to the points; report the distances of this and the next model."""
     first, *others = nearest_models(table)
     text = f"Beginning at {first[0].path.stem}, whose rates and latencies differ from the points by {first[1]:.0%}"
     say(text + (f"; next: {others[0][0].path.stem}, by {others[0][1]:.0%}" if others else ""))

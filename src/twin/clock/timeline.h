@@ -131,7 +131,7 @@ class Timeline {
   // Returns whether a thread is the oldest that has not left: the main thread, unless it has ended.
   [[nodiscard]] bool is_first(const VirtualThread& thread) const { return threads_.front() == &thread; }
 
-  // Calls visit(thread) for each thread since the beginning, also for those that have left.
+  // Calls visit(thread) for every thread since the beginning, including threads that have left.
   template <class Visit>
   void for_all(Visit&& visit) const {
     for (const auto& each : all_) visit(*each);

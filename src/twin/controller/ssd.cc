@@ -465,8 +465,8 @@ Ssd::ReadQueue& Ssd::read_queue(std::uint32_t job) {
   return read_queues_[job];
 }
 
-// Responds to a read whose data are in memory, and to those of its queue that waited for it; or lets it wait until it
-// is within the window.
+// Responds to a read whose data are in memory, and then to the reads of its queue that waited for it. A read outside
+// the window waits instead.
 void Ssd::end_read(Nanoseconds now, Command& command) {
   const auto window = static_cast<std::size_t>(parameters_.controller.completion_window);
   if (window == 0) return respond(now, command);

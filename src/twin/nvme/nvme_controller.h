@@ -19,7 +19,7 @@ struct NvmeResult {
 
 class NvmeController {
  public:
-  // An admin command; the names are those of the standard.
+  // An admin command. Its fields have the names of the NVMe standard.
   struct Command {
     std::uint8_t opcode;
     std::uint32_t namespace_id;

@@ -363,7 +363,7 @@ TWIN_EXPORT long syscall(long number, ...) noexcept {
     case SYS_mmap:
       return reinterpret_cast<long>(mmap(reinterpret_cast<void*>(a[0]), static_cast<std::size_t>(a[1]),
                                          static_cast<int>(a[2]), static_cast<int>(a[3]), static_cast<int>(a[4]), a[5]));
-    case SYS_preadv2:  // the kernel takes the offset in two halves, of which the second one is empty
+    case SYS_preadv2:  // the kernel has two arguments for the offset; the second is unused on 64 bits
     case SYS_pwritev2:
       a[4] = a[5];
       return number == SYS_preadv2 ? call_with(&preadv2, a) : call_with(&pwritev2, a);

@@ -170,7 +170,7 @@ int control_device(unsigned long request, void* argument) {
     case BLKFRASET:
     case BLKBSZSET:
       return 0;
-    case HDIO_GETGEO: {  // no drive has a geometry any more: that of Linux for SCSI disks
+    case HDIO_GETGEO: {  // the geometry that Linux invents for SCSI disks
       constexpr unsigned char kHeads = 255;
       constexpr unsigned char kSectors = 63;
       *static_cast<hd_geometry*>(argument) = {

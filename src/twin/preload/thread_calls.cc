@@ -352,7 +352,7 @@ TWIN_EXPORT pid_t fork() noexcept {
   return TWIN_REAL(fork)();
 }
 
-// ---- threads of C11. Their mutexes and condition variables are those of pthreads in glibc.
+// ---- C11 threads. In glibc, mutexes and condition variables of C11 and of pthreads are the same objects.
 
 namespace {
 

@@ -41,7 +41,8 @@ struct Timer {
   int overrun = 0;           // expirations without a signal of their own before the last signal
 };
 
-// The first is that of alarm() and setitimer(). Never destroyed, because threads may run until the process ends.
+// The first timer belongs to alarm() and setitimer(). The list is never destroyed, because threads may run until the
+// process ends.
 std::list<Timer>& timers() {
   static auto* const all = [] {
     auto* const list = new std::list<Timer>(1);

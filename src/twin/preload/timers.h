@@ -1,5 +1,5 @@
-// Timers of the program in virtual time: alarm(), setitimer(), timer_create() and timerfd_create(). Their expirations
-// are events on the timeline, like those of the drive.
+// Timers of the program in virtual time: alarm(), setitimer(), timer_create() and timerfd_create(). An expiration is an
+// event on the timeline, as a completion of the drive is.
 #pragma once
 
 #include <atomic>
